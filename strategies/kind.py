@@ -1,0 +1,41 @@
+"""What a strategy kind is: its options, its factory and the engine that trains with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from tfdist.cluster import Cluster
+
+
+class StrategyOptions(BaseModel):
+    """Base of a kind's typed options: the keys allowed beside `kind` in the YAML section `strategy`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True)
+class StrategyKind:
+    """One way of training that users choose by name.
+
+    Attributes:
+        name: The name users write, such as `mirrored`.
+        summary: One line for `tfdist --help` and the docs: what it is for.
+        options: The typed options.
+        create: `create(options, cluster, startup_timeout)` gives a `tf.distribute.Strategy` (or another object that
+            `engine` accepts). It must be the first place that imports TensorFlow: options and errors come without it.
+            `startup_timeout` is in seconds.
+        engine: `module:attribute` of the engine class that runs its steps.
+        replicas_divisor: `(options, cluster)` gives a number that certainly divides the number of replicas, as far as
+            can be known without looking at devices. Used to refuse impossible batch sizes before TensorFlow loads.
+    """
+
+    name: str
+    summary: str
+    options: type[StrategyOptions]
+    create: Callable[[Any, Cluster | None, float], Any]
+    engine: str = "tfdist.engines.replicated:ReplicatedEngine"
+    replicas_divisor: Callable[[Any, Cluster | None], int] = lambda options, cluster: 1
