@@ -28,13 +28,13 @@ class TfdistError(Exception):
 
 
 class ConfigError(TfdistError):
-    """A value the user wrote is wrong: in the YAML, on the command line or as an argument."""
+    """A value the user wrote is wrong: in the YAML, in TF_CONFIG, on the command line or as an argument."""
 
     exit_code = EXIT_USAGE
 
 
 class ClusterError(TfdistError):
-    """The description of the cluster is wrong, or a task of it cannot be reached in time."""
+    """A task of the cluster cannot be reached, or did not answer in time."""
 
     exit_code = EXIT_CLUSTER
 
