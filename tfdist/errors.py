@@ -1,7 +1,7 @@
 """The errors tfdist raises, and the exit code each one means on the command line.
 
-Every message says what is wrong with the value that was received, then the rule, then a line `Fix: …` that can be
-done as written.
+Every message says what is wrong with the value that was received, then the rule, then a line `Fix: …` that can
+be done as written.
 """
 
 EXIT_DONE = 0

@@ -1,8 +1,8 @@
 """Reads a YAML file into plain data that remembers the line of every key.
 
 Scalars are read as users mean them today (YAML 1.2), where YAML 1.1 surprises: `1e-3` is a number, `010` is
-ten, `12:30` and `2024-01-01` are text, and a key `on` or `no` is text. As values, `yes`, `no`, `on` and `off` are
-booleans.
+ten, `12:30` and `2024-01-01` are text, and a key `on` or `no` is text. As values, `yes`, `no`, `on` and `off`
+are booleans.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads TF_CONFIG, the JSON from which TensorFlow's tasks learn of each other, as it was meant; and writes it.
+"""Reads TF_CONFIG, the JSON by which TensorFlow's tasks know each other, as it was meant; and writes it.
 
 TensorFlow checks nothing in it: most mistakes make it wait for ever without a word.
 """
@@ -156,7 +156,7 @@ def _read_addresses(content: Mapping[str, Any], problems: list[Problem]) -> dict
         if type_ in names:
             what = f"{names[type_]} and {name} are two names for the same type of task, {type_}."
             fix = f"keep one of them, named {type_}" + (
-                " and move the other to worker" if type_ == "chief" else ""
+                ", and move the other to worker" if type_ == "chief" else ""
             )
             problems.append(Problem(("cluster", name), what, fix))
             continue
@@ -187,8 +187,8 @@ def _type_meant(name: str) -> str | None:
     return type_
 
 
-def _read_hosts(hosts: Any, path: Path, problems: list[Problem]) -> Any:
-    """Gives the list that was meant; what is no list at all is left for the rules to refuse."""
+def _read_hosts(hosts: Any, path: Path, problems: list[Problem]) -> list[Any]:
+    """Gives the list that was meant."""
     if isinstance(hosts, str):
         _say(f"gives {path[-1]} as text, {shown(hosts)}, read as a list.")
         hosts = [each for each in hosts.replace(",", " ").split() if each]
@@ -205,7 +205,11 @@ def _read_hosts(hosts: Any, path: Path, problems: list[Problem]) -> Any:
             )
             return []
         hosts = [hosts[index] for index in expected]
-    return [_address_meant(host) for host in hosts] if isinstance(hosts, list) else hosts
+    if not isinstance(hosts, list):
+        what = f"{shown(hosts)} is not a list of addresses."
+        problems.append(Problem(path, what, 'write ["host1:2222", "host2:2222"]'))
+        return []
+    return [_address_meant(host) for host in hosts]
 
 
 def _address_meant(host: Any) -> Any:
