@@ -29,6 +29,7 @@ class StrategyKind:
             `engine` accepts). It must be the first place that imports TensorFlow: options and errors come without it.
             `startup_timeout` is in seconds.
         engine: `module:attribute` of the engine class that runs its steps.
+        engine_options: `engine_options(options)` gives keyword arguments for the engine.
         replicas_divisor: `(options, cluster)` gives a number that certainly divides the number of replicas, as far as
             can be known without looking at devices. Used to refuse impossible batch sizes before TensorFlow loads.
     """
@@ -38,4 +39,5 @@ class StrategyKind:
     options: type[StrategyOptions]
     create: Callable[[Any, Cluster | None, float], Any]
     engine: str = "tfdist.engines.replicated:ReplicatedEngine"
+    engine_options: Callable[[Any], dict[str, Any]] = lambda options: {}
     replicas_divisor: Callable[[Any, Cluster | None], int] = lambda options, cluster: 1

@@ -1,0 +1,1 @@
+"""Who reads which rows, in which order."""

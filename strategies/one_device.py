@@ -1,0 +1,51 @@
+"""`one_device`: no distribution at all; the same loop on one GPU or on the CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from tfdist.cluster import Cluster
+from tfdist.errors import ConfigError
+from tfdist.strategies.kind import StrategyKind, StrategyOptions
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class Options(StrategyOptions):
+    """Options of `one_device`."""
+
+    device: str | None = Field(
+        None, description="Device to use, such as GPU:1 or CPU:0. Left out: the first GPU, or the CPU."
+    )
+
+
+def create(options: Options, cluster: Cluster | None, startup_timeout: float) -> tf.distribute.Strategy:
+    """Makes a `tf.distribute.OneDeviceStrategy`."""
+    import tensorflow as tf
+
+    if cluster is not None and len(cluster.training_tasks) > 1:
+        raise ConfigError(
+            f"Strategy 'one_device' trains in a single task, but the cluster ({cluster.source}) has "
+            f"{len(cluster.training_tasks)} training tasks.",
+            "use kind: multi_worker_mirrored or parameter_server, or take the cluster out",
+        )
+    visible = [device.name.removeprefix("/physical_device:") for device in tf.config.list_physical_devices()]
+    gpus = [name for name in visible if name.startswith("GPU:")]
+    device = options.device or (gpus[0] if gpus else "CPU:0")
+    if device not in visible:
+        raise ConfigError(
+            f"Option 'device' of strategy 'one_device' names {device!r}, which this machine does not have.",
+            f"use one of {', '.join(visible)}",
+        )
+    return tf.distribute.OneDeviceStrategy(f"/device:{device}")
+
+
+KIND = StrategyKind(
+    name="one_device",
+    summary="One GPU, or the CPU. The reference that all other kinds are equal to.",
+    options=Options,
+    create=create,
+)

@@ -1,0 +1,51 @@
+"""tfdist trains Keras 3 models on TensorFlow over many devices: N devices behave as one big device.
+
+The names below are loaded when first used, so that `import tfdist` does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfdist.cluster import Cluster, Task
+    from tfdist.errors import ClusterError, ConfigError, TfdistError, TrainingError
+    from tfdist.strategies.registry import make_strategy
+    from tfdist.training.fit import fit
+    from tfdist.training.trainer import Trainer
+
+_HOMES = {
+    "Cluster": "tfdist.cluster",
+    "ClusterError": "tfdist.errors",
+    "ConfigError": "tfdist.errors",
+    "Task": "tfdist.cluster",
+    "TfdistError": "tfdist.errors",
+    "Trainer": "tfdist.training.trainer",
+    "TrainingError": "tfdist.errors",
+    "fit": "tfdist.training.fit",
+    "make_strategy": "tfdist.strategies.registry",
+}
+
+__version__ = "0.1.0"
+__all__ = [
+    "Cluster",
+    "ClusterError",
+    "ConfigError",
+    "Task",
+    "TfdistError",
+    "Trainer",
+    "TrainingError",
+    "fit",
+    "make_strategy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tfdist' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,126 @@
+"""Picks the source for whatever the user passed to `fit`, `evaluate` or `predict`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfdist.data.sources import ArraySource, DatasetSource, GeneratorSource, SequenceSource, Source
+from tfdist.errors import ConfigError
+
+DEFAULT_BATCH_SIZE = 32
+
+
+def make_source(
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    batch_size: int | None = None,
+    shuffle: bool = False,
+    seed: int = 0,
+    class_weight: Mapping[int, float] | None = None,
+) -> Source:
+    """Reads data as Keras `fit` would.
+
+    Args:
+        x: Arrays (one, or a list or dict of them), a `tf.data.Dataset` or `keras.utils.PyDataset` that yields global
+            batches, or a generator of global batches.
+        y: Labels, for arrays only.
+        sample_weight: One weight per row, for arrays only.
+        batch_size: Rows in a global batch, for arrays only; 32 when left out.
+        shuffle: Whether to shuffle arrays and the batches of a `PyDataset`.
+        seed: Seed of that shuffle.
+        class_weight: Weight of each class, by its index; for a single output.
+
+    Returns:
+        The source.
+
+    Raises:
+        ConfigError: Where the arguments do not go together.
+    """
+    if x is None:
+        raise ConfigError("No data was given: x is None.", "pass arrays, a tf.data.Dataset or a PyDataset as x")
+    source: Source
+    if isinstance(x, tf.data.Dataset | keras.utils.PyDataset) or _is_generator(x):
+        _refuse_with_batched_input(x, y=y, sample_weight=sample_weight, batch_size=batch_size)
+        if isinstance(x, tf.data.Dataset):
+            source = DatasetSource(x)
+        elif isinstance(x, keras.utils.PyDataset):
+            source = SequenceSource(x, shuffle, seed)
+        else:
+            source = GeneratorSource(x)
+    else:
+        data = tuple(part for part in (x, y, sample_weight) if part is not None)
+        if y is None and sample_weight is not None:
+            raise ConfigError("sample_weight was given without y.", "pass y as well")
+        source = ArraySource(data, _checked_batch_size(batch_size), shuffle, seed)
+    if class_weight is not None:
+        source.transform = _class_weight_transform(class_weight)
+    return source
+
+
+def unpack_validation_data(validation_data: Any) -> tuple[Any, Any, Any]:
+    """Reads `validation_data` as Keras does: a tuple `(x, y[, sample_weight])`, or anything `x` may be."""
+    if isinstance(validation_data, tuple | list) and 1 <= len(validation_data) <= 3:
+        x, y, sample_weight = (*validation_data, None, None)[:3]
+        return x, y, sample_weight
+    return validation_data, None, None
+
+
+def _is_generator(x: Any) -> bool:
+    return inspect.isgenerator(x) or isinstance(x, Iterator)
+
+
+def _refuse_with_batched_input(x: Any, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            shown = name if name != "batch_size" else "global_batch_size"
+            raise ConfigError(
+                f"{shown} was given together with a {type(x).__name__}, which yields whole batches by itself.",
+                f"leave {shown} out and let the {type(x).__name__} yield (x, y[, sample_weight]) global batches",
+            )
+
+
+def _checked_batch_size(batch_size: int | None) -> int:
+    if batch_size is None:
+        return DEFAULT_BATCH_SIZE
+    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or int(batch_size) < 1:
+        raise ConfigError(
+            f"global_batch_size must be a positive whole number; received {batch_size!r}.",
+            "for example global_batch_size=64",
+        )
+    return int(batch_size)
+
+
+def _class_weight_transform(class_weight: Mapping[int, float]) -> Any:
+    """Gives a transform that turns class weights into sample weights."""
+    classes = sorted(class_weight)
+    if not classes or any(isinstance(index, bool) or not hasattr(index, "__index__") or index < 0 for index in classes):
+        raise ConfigError(
+            f"class_weight must map class indices (0, 1, …) to weights; received {dict(class_weight)!r}.",
+            "for example class_weight={0: 1.0, 1: 5.0}",
+        )
+    table = [float(class_weight.get(index, 1.0)) for index in range(classes[-1] + 1)]
+
+    def add_weights(data: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(data) != 2 or not isinstance(data[1], tf.Tensor):
+            raise ConfigError(
+                "class_weight needs data with a single y and no sample_weight.",
+                "use sample_weight alone for several outputs or per-row weights",
+            )
+        labels = data[1]
+        if labels.shape.rank is not None and labels.shape.rank > 1 and labels.shape[-1] != 1:
+            labels = tf.argmax(labels, axis=-1)
+        elif labels.shape.rank is not None and labels.shape.rank > 1:
+            labels = tf.squeeze(labels, axis=-1)
+        labels = tf.cast(labels, tf.int64)
+        weights = tf.constant(table, dtype=keras.config.floatx())
+        inside = tf.minimum(labels, len(table) - 1)
+        return (*data, tf.where(labels < len(table), tf.gather(weights, inside), 1.0))
+
+    return add_weights

@@ -1,0 +1,112 @@
+"""What the training loop asks of an engine."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfdist.data.sources import Source
+from tfdist.errors import ConfigError
+from tfdist.step.metrics import MetricStates
+from tfdist.strategies.registry import how_made
+
+
+class Steps(ABC):
+    """Steps of training or evaluation over one pass through the data.
+
+    Attributes:
+        metrics: What the steps counted.
+        seconds_per_step: What the last steps took, the same number in every task; `None` before it is known.
+    """
+
+    metrics: MetricStates
+    seconds_per_step: float | None = None
+
+    @abstractmethod
+    def run(self, steps: int) -> int:
+        """Runs up to `steps` steps, or hands them out to workers.
+
+        Returns:
+            How many; fewer than asked for when the pass is over.
+        """
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Waits until every step that was handed out is done and counted in the metrics."""
+
+
+class Engine(ABC):
+    """Runs a model's steps on the devices of a strategy.
+
+    Attributes:
+        strategy: The strategy.
+        num_replicas: Copies of the model that work on one global batch.
+        is_chief: Whether this task writes files and shows progress.
+        model: The model; set by `bind`.
+        max_steps_per_call: Most steps that the loop should ask for at a time.
+    """
+
+    strategy: Any
+    num_replicas: int
+    is_chief: bool
+    model: keras.Model
+    max_steps_per_call: int = 256
+
+    @abstractmethod
+    def bind(self, model: keras.Model, batch: tuple[Any, ...], accumulate_steps: int) -> None:
+        """Creates all variables of the model from one global batch and gets ready to run its steps."""
+
+    @abstractmethod
+    def train(self, source: Source, epoch: int) -> Steps:
+        """Starts a pass through the training data."""
+
+    @abstractmethod
+    def evaluate(self, source: Source) -> Steps:
+        """Starts a pass through evaluation data, with metrics that have counted nothing."""
+
+    @abstractmethod
+    def predict(self, source: Source, steps: int | None) -> Any:
+        """Gives the model's outputs for every row, in order, as arrays; the same in every task."""
+
+    @abstractmethod
+    def sum_over_tasks(self, number: int) -> int:
+        """Gives the sum of every training task's `number`, to each of them."""
+
+    def agree(self, number: int) -> int:
+        """Gives the chief's `number` to every task."""
+        return self.sum_over_tasks(number if self.is_chief else 0)
+
+    def any_task(self, flag: bool) -> bool:
+        """Tells every task whether any of them passed True."""
+        return self.sum_over_tasks(int(flag)) > 0
+
+
+def engine_for(strategy: Any) -> Engine:
+    """Makes the engine that runs steps under a strategy.
+
+    Args:
+        strategy: What `make_strategy` returned, or any `tf.distribute.Strategy`.
+
+    Raises:
+        ConfigError: If `strategy` is not a strategy that any engine knows.
+    """
+    made = how_made(strategy)
+    if made is not None:
+        return _load(made.kind.engine)(strategy, **made.kind.engine_options(made.options))
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return _load("tfdist.engines.parameter_server:ParameterServerEngine")(strategy)
+    if isinstance(strategy, tf.distribute.Strategy):
+        return _load("tfdist.engines.replicated:ReplicatedEngine")(strategy)
+    raise ConfigError(
+        f"strategy must be a kind's name or a tf.distribute.Strategy; received {strategy!r}.",
+        "pass strategy='mirrored', or what tfdist.make_strategy returns",
+    )
+
+
+def _load(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,245 @@
+"""The engine of the parameter server: the chief hands out blocks of global batches, workers update the weights on the ps.
+
+                 block of k batches
+    chief  ───────────────────────────▶  worker: k times {read weights, forward, backward, update}  ⇄  ps: weights
+           ◀───────────────────────────
+             what the metrics counted
+
+At most `closures_in_flight` blocks are out at a time, so an update is computed from weights that are at most
+`(closures_in_flight - 1) x k` updates old. Every row of an epoch is in one block. A worker that dies loses its block, which
+TensorFlow hands to another one: those updates may be applied twice.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdist.data.sources import Source
+from tfdist.engines.blocks import batch_of_block, make_block_reader, open_rows_signature
+from tfdist.engines.engine import Engine, Steps
+from tfdist.engines.model_view import as_seen_by_steps
+from tfdist.errors import ConfigError, TrainingError
+from tfdist.step import keras_private
+from tfdist.step.evaluate import evaluate_step, predict_step
+from tfdist.step.metrics import MetricStates
+from tfdist.step.train import train_step
+
+
+class ParameterServerEngine(Engine):
+    """Runs steps on the workers of a `tf.distribute.ParameterServerStrategy`, from its chief.
+
+    Args:
+        strategy: The chief's strategy.
+        closures_in_flight: Blocks that workers may hold at a time; None for two per worker.
+    """
+
+    num_replicas = 1  # each update is computed by one worker, from a whole global batch
+    is_chief = True  # workers and ps never get this far
+    max_steps_per_call = 16  # throughput gains little beyond, and weights would get older
+
+    def __init__(self, strategy: Any, closures_in_flight: int | None = None) -> None:
+        self.strategy = strategy
+        self.coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        workers = strategy.cluster_resolver.cluster_spec().num_tasks("worker")
+        self.closures_in_flight = closures_in_flight or 2 * workers
+
+    def bind(self, model: keras.Model, batch: tuple[Any, ...], accumulate_steps: int) -> None:
+        """Creates all variables of the model, its weights on the ps."""
+        if model.run_eagerly:
+            raise ConfigError(
+                "The model was compiled with run_eagerly=True, but parameter_server sends graphs to its workers.",
+                "leave run_eagerly out, or debug under strategy='one_device'",
+            )
+        with self.strategy.scope():
+            keras_private.build_from_batch(model, batch)
+            self._shared_seed = keras_private.global_seed()
+        self.model = model
+        self._accumulate_steps = accumulate_steps
+        self._train_metrics = MetricStates(model)
+        self._evaluation_metrics = MetricStates(model)
+        self._closures: dict[Any, Callable[..., Any]] = {}
+        self._steps_handed_out = 0
+
+    def train(self, source: Source, epoch: int) -> BlockSteps:
+        """Starts a pass through the training data."""
+        trainable = tuple(id(variable) for variable in self.model.trainable_variables)
+        return self._steps(source, epoch, ("train", trainable), self._train_replica, self._train_metrics)
+
+    def evaluate(self, source: Source) -> BlockSteps:
+        """Starts a pass through evaluation data; each row is counted once, also when a worker dies."""
+        self._evaluation_metrics.reset()
+        return self._steps(source, 0, ("evaluate",), self._evaluate_replica, self._evaluation_metrics)
+
+    def predict(self, source: Source, steps: int | None) -> Any:
+        """Predicts on the workers, batch by batch, and puts the outputs in order."""
+        dataset = source.epoch(0)
+        dataset = dataset if steps is None else dataset.take(steps)
+
+        def closure(data: Any) -> Any:
+            part = batch_of_block(data, tf.shape(keras.tree.flatten(data)[0], tf.int64)[:1], 0, 0)
+            outputs = self.strategy.run(lambda: predict_step(self.model, part))
+            return keras.tree.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], outputs)
+
+        function = tf.function(closure, input_signature=[open_rows_signature(dataset.element_spec)], autograph=False)
+        pending: collections.deque[Any] = collections.deque()
+        outputs = []
+        for data in dataset.prefetch(2):
+            if len(pending) == self.closures_in_flight:
+                outputs.append(self._fetch(pending.popleft()))
+            pending.append(self.schedule(function, (data,)))
+        outputs.extend(self._fetch(remote) for remote in pending)
+        if not outputs:
+            raise ConfigError("There is nothing to predict: the data is empty.", "pass data with at least one row")
+        return keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *outputs)
+
+    def sum_over_tasks(self, number: int) -> int:
+        """Gives the number back: the chief is the only task that runs the loop."""
+        return number
+
+    def schedule(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Hands a closure to the next free worker."""
+        with self._errors(), self._as_seen_by_steps():
+            return self.coordinator.schedule(function, args=arguments)
+
+    def _fetch(self, remote: Any) -> Any:
+        """Waits for a closure's result."""
+        with self._errors():
+            return remote.fetch()
+
+    @contextlib.contextmanager
+    def _as_seen_by_steps(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(as_seen_by_steps(self.model))
+            if self.model.optimizer is not None:
+                stack.enter_context(keras_private.atomic_iterations(self.model.optimizer))
+            yield
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Says what an error of the cluster means, and clears it, since TensorFlow would raise it again later."""
+        try:
+            yield
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            self._forget_errors()
+            raise TrainingError(
+                f"A task of the cluster cannot be reached any more. TensorFlow says: {str(error).splitlines()[0]}",
+                "look into the logs of the ps and worker tasks; then start the job again",
+            ) from error
+        except tf.errors.OpError:
+            self._forget_errors()
+            raise
+
+    def _forget_errors(self) -> None:
+        with contextlib.suppress(tf.errors.OpError):
+            self.coordinator.join()
+
+    def _steps(
+        self, source: Source, epoch: int, key: tuple[Any, ...], replica: Callable[..., Any], metrics: MetricStates
+    ) -> BlockSteps:
+        dataset = source.epoch(epoch).prefetch(2 * self.max_steps_per_call)
+        key = (*key, str(dataset.element_spec))
+        if key not in self._closures:
+            signature = [
+                open_rows_signature(dataset.element_spec),
+                tf.TensorSpec([None], tf.int64),
+                tf.TensorSpec([], tf.int64),
+            ]
+            function = tf.function(
+                self._make_closure(replica, metrics), input_signature=signature, autograph=False
+            )
+            self._closures[key] = function, make_block_reader(dataset.element_spec)
+        return BlockSteps(self, *self._closures[key], iter(dataset), metrics)
+
+    def _make_closure(self, replica_step: Callable[..., Any], metrics: MetricStates) -> Callable[..., Any]:
+        """Makes what a worker runs on a block: one step per batch. It returns what the metrics counted."""
+
+        def closure(rows: Any, sizes: tf.Tensor, first_step: tf.Tensor) -> tf.Tensor:
+            def one_step(index: Any, begin: Any, states: Any) -> Any:
+                part = batch_of_block(rows, sizes, index, begin)
+                # run(): in a closure Keras's optimizers fail outside a replica context.
+                new = self.strategy.run(lambda: replica_step(part, states, first_step + tf.cast(index, tf.int64)))
+                new = [self.strategy.experimental_local_results(value)[0] for value in new]
+                return index + 1, begin + sizes[index], new
+
+            count = tf.shape(sizes)[0]
+            _, _, states = tf.while_loop(
+                lambda index, *_: index < count,
+                one_step,
+                (tf.constant(0), tf.constant(0, tf.int64), metrics.initial()),
+                parallel_iterations=1,
+            )
+            return metrics.counted(states)
+
+        return closure
+
+    def _train_replica(self, part: Any, states: Any, step: Any) -> Any:
+        return train_step(
+            self.model,
+            part,
+            self._train_metrics.variables,
+            states,
+            seeds=keras_private.seed_states(self.model, self._shared_seed),
+            stream=step,  # each step draws numbers of its own, whichever worker runs it
+            accumulate_steps=self._accumulate_steps,
+            sum_over_replicas=list,
+        )
+
+    def _evaluate_replica(self, part: Any, states: Any, step: Any) -> Any:
+        return evaluate_step(
+            self.model, part, self._evaluation_metrics.variables, states, sum_over_replicas=list
+        )
+
+    def next_steps(self, count: int) -> int:
+        """Numbers the next `count` steps of the run and gives the first number."""
+        first = self._steps_handed_out
+        self._steps_handed_out += count
+        return first
+
+
+class BlockSteps(Steps):
+    """Steps over one pass through the data, handed out in blocks."""
+
+    def __init__(
+        self,
+        engine: ParameterServerEngine,
+        function: Callable[..., Any],
+        read_block: Callable[..., Any],
+        iterator: Any,
+        metrics: MetricStates,
+    ) -> None:
+        self._engine, self._function, self._read_block = engine, function, read_block
+        self._iterator, self.metrics = iterator, metrics
+        self._pending: collections.deque[tuple[int, Any]] = collections.deque()
+        self._last_completion: float | None = None
+
+    def run(self, steps: int) -> int:
+        """Hands out a block of up to `steps` batches; waits for the oldest one first where too many are out."""
+        while len(self._pending) >= self._engine.closures_in_flight:
+            self._complete_oldest()
+        rows, sizes = self._read_block(self._iterator, tf.constant(steps))
+        count = int(sizes.shape[0])
+        if count:
+            first = tf.constant(self._engine.next_steps(count), tf.int64)
+            self._pending.append((count, self._engine.schedule(self._function, (rows, sizes, first))))
+        return count
+
+    def finish(self) -> None:
+        """Waits until all blocks are done and counted."""
+        while self._pending:
+            self._complete_oldest()
+
+    def _complete_oldest(self) -> None:
+        count, remote = self._pending.popleft()
+        self.metrics.add(self._engine._fetch(remote))
+        now = time.perf_counter()
+        if self._last_completion is not None:
+            self.seconds_per_step = (now - self._last_completion) / count
+        self._last_completion = now

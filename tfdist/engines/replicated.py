@@ -1,0 +1,243 @@
+"""The engine of the synchronous strategies: every replica holds the model and works on its part of each global batch.
+
+Several steps run in one graph call. All tasks make the same calls in the same order, so their collectives meet.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdist.data.sources import Source, parts_of_replicas
+from tfdist.engines.engine import Engine, Steps
+from tfdist.engines.model_view import as_seen_by_steps
+from tfdist.errors import TrainingError
+from tfdist.step import keras_private
+from tfdist.step.evaluate import evaluate_step, predict_step
+from tfdist.step.metrics import MetricStates
+from tfdist.step.train import train_step
+
+class ReplicatedEngine(Engine):
+    """Runs steps under `one_device`, `mirrored` and `multi_worker_mirrored`."""
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self.strategy = strategy
+        self.num_replicas = strategy.num_replicas_in_sync
+        self._replicas = self._local_replicas()
+        self._workers = self.num_replicas // len(self._replicas)
+        resolver = strategy.cluster_resolver
+        self.is_chief = self._replicas[0] == 0
+        self._task = "this task" if resolver is None else f"{resolver.task_type}:{resolver.task_id}"
+
+    def _local_replicas(self) -> list[int]:
+        """Gives the global numbers of the replicas in this task."""
+        numbers = tf.function(lambda: self.strategy.run(_replica_number))()
+        return sorted(int(number) for number in self.strategy.experimental_local_results(numbers))
+
+    def bind(self, model: keras.Model, batch: tuple[Any, ...], accumulate_steps: int) -> None:
+        """Creates all variables of the model and the functions that run its steps."""
+        with self.strategy.scope():
+            keras_private.build_from_batch(model, batch)
+            self._shared_seed = keras_private.global_seed()
+        self.model = model
+        self._accumulate_steps = accumulate_steps
+        self._train_metrics = MetricStates(model)
+        self._train_metrics.check_additive(self.num_replicas)
+        self._evaluation_metrics = MetricStates(model)
+        self._functions: dict[Any, Callable[..., Any]] = {}
+        self._trainable: tuple[int, ...] = ()
+
+    def train(self, source: Source, epoch: int) -> ReplicatedSteps:
+        """Starts a pass through the training data."""
+        trainable = tuple(id(variable) for variable in self.model.trainable_variables)
+        if trainable != self._trainable:  # layers were frozen or unfrozen: the traced steps are for other weights
+            self._functions.pop("train", None)
+            self._trainable = trainable
+        function = self._function("train", self._make_counting_function(self._train_replica, self._train_metrics))
+        return ReplicatedSteps(self, function, self._iterator(source, epoch), self._train_metrics)
+
+    def evaluate(self, source: Source) -> ReplicatedSteps:
+        """Starts a pass through evaluation data; each row is counted once."""
+        metrics = self._evaluation_metrics
+        metrics.reset()
+        function = self._function("evaluate", self._make_counting_function(self._evaluate_replica, metrics))
+        return ReplicatedSteps(self, function, self._iterator(source, 0), metrics)
+
+    def predict(self, source: Source, steps: int | None) -> Any:
+        """Predicts on every replica and puts the parts back in order."""
+        function = self._function("predict", self._predict_batch)
+        outputs: list[Any] = []
+        iterator = self._iterator(source, 0)
+        for parts, _ in iterator if steps is None else itertools.islice(iterator, steps):
+            gathered, rows = function(parts)
+            rows = rows.numpy()
+            own = np.repeat(rows > 0, np.maximum(rows, 1).astype(np.int64))  # leaves borrowed rows out
+            outputs.append(keras.tree.map_structure(lambda array, own=own: array.numpy()[own], gathered))
+        if not outputs:
+            raise TrainingError("There is nothing to predict: the data is empty.", "pass data with at least one row")
+        return keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *outputs)
+
+    def sum_over_tasks(self, number: int) -> int:
+        """Gives the sum of every task's number."""
+        if self._workers == 1:
+            return number
+        first, own = self._replicas[0], tf.constant(number, tf.int64)
+
+        def replica() -> tf.Tensor:
+            return own if _static_replica_number() == first else tf.zeros_like(own)
+
+        total = tf.function(lambda: self.strategy.reduce("SUM", self.strategy.run(replica), axis=None))
+        return int(total())
+
+    def _iterator(self, source: Source, epoch: int) -> Iterator[Any]:
+        compare = self._workers > 1 and not source.identical_by_construction
+        with tf.device("CPU:0"):
+            return iter(parts_of_replicas(source, epoch, self._replicas, self.num_replicas, compare))
+
+    def _function(self, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
+        if name not in self._functions:
+            do_not_convert = tf.autograph.experimental.do_not_convert
+            self._functions[name] = (
+                body if self.model.run_eagerly else tf.function(do_not_convert(body), reduce_retracing=True)
+            )
+        return self._functions[name]
+
+    def _train_replica(self, part: Any, states: Any) -> Any:
+        return train_step(
+            self.model,
+            part,
+            self._train_metrics.variables,
+            states,
+            seeds=keras_private.seed_states(self.model, self._shared_seed),
+            stream=_static_replica_number(),
+            accumulate_steps=self._accumulate_steps,
+            sum_over_replicas=self._sum_over_replicas,
+        )
+
+    def _evaluate_replica(self, part: Any, states: Any) -> Any:
+        return evaluate_step(
+            self.model,
+            part,
+            self._evaluation_metrics.variables,
+            states,
+            sum_over_replicas=self._sum_over_replicas,
+        )
+
+    def _sum_over_replicas(self, tensors: list[Any]) -> list[Any]:
+        if self.num_replicas == 1 or not tensors:
+            return list(tensors)
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, list(tensors))
+
+    def _make_counting_function(
+        self, replica_step: Callable[[Any, Any], Any], metrics: MetricStates
+    ) -> Callable[..., Any]:
+        """Makes the function that runs n steps in one graph and sums what they counted over all replicas.
+
+        Its results: steps done; the fingerprint of the rows this task read; and one float64 vector, summed over all
+        tasks: `[fingerprint, seconds, counted by each metric …]`.
+        """
+        strategy, replicas = self.strategy, self._replicas
+
+        def run_steps(iterator: Any, steps: tf.Tensor, seconds: tf.Tensor) -> tuple[Any, Any, Any]:
+            def one_step(done: Any, going: Any, fingerprint: Any, states: Any) -> Any:
+                optional = iterator.get_next_as_optional()
+
+                def step() -> Any:
+                    parts, batch_fingerprint = optional.get_value()
+
+                    def replica() -> Any:
+                        local = replicas.index(_static_replica_number())
+                        return replica_step(parts[local], states[local])
+
+                    new_states = self._per_replica(strategy.run(replica))
+                    weight = tf.cast(done + 1, tf.float64)  # so that the order of the batches counts
+                    return done + 1, True, fingerprint + weight * batch_fingerprint, new_states
+
+                return tf.cond(
+                    optional.has_value(), step, lambda: (done, False, fingerprint, list(states))
+                )
+
+            initial = [metrics.initial() for _ in replicas]
+            done, _, fingerprint, states = tf.while_loop(
+                lambda done, going, *_: tf.logical_and(done < steps, going),
+                one_step,
+                (tf.constant(0, tf.int64), tf.constant(True), tf.constant(0.0, tf.float64), initial),
+                parallel_iterations=1,
+            )
+
+            def counted() -> tf.Tensor:
+                local = replicas.index(_static_replica_number())
+                own = tf.stack([fingerprint, seconds]) * (1.0 if local == 0 else 0.0)
+                return tf.concat([own, metrics.counted(states[local])], axis=0)
+
+            return done, fingerprint, strategy.reduce("SUM", strategy.run(counted), axis=None)
+
+        return run_steps
+
+    def _per_replica(self, values: list[Any]) -> list[list[Any]]:
+        """Turns a list of values of all local replicas into one list of values per replica."""
+        local = [self.strategy.experimental_local_results(value) for value in values]
+        return [[value[index] for value in local] for index in range(len(self._replicas))]
+
+    def _predict_batch(self, parts: Any) -> Any:
+        def replica() -> Any:
+            part = parts[self._replicas.index(_static_replica_number())]
+            output = predict_step(self.model, part), part.rows[None]
+            if self.num_replicas == 1:
+                return output
+            return tf.distribute.get_replica_context().all_gather(output, axis=0)
+
+        return keras.tree.map_structure(
+            lambda value: self.strategy.experimental_local_results(value)[0], self.strategy.run(replica)
+        )
+
+
+class ReplicatedSteps(Steps):
+    """Steps of a replicated engine over one pass through the data."""
+
+    def __init__(
+        self, engine: ReplicatedEngine, function: Callable[..., Any], iterator: Any, metrics: MetricStates
+    ) -> None:
+        self._engine, self._function, self._iterator, self.metrics = engine, function, iterator, metrics
+        self._seconds = 0.0
+
+    def run(self, steps: int) -> int:
+        """Runs up to `steps` steps in one graph call."""
+        started = time.perf_counter()
+        with as_seen_by_steps(self._engine.model):
+            done, fingerprint, counted = self._function(
+                self._iterator, tf.constant(steps, tf.int64), tf.constant(self._seconds, tf.float64)
+            )
+        done, counted = int(done), counted.numpy()
+        workers = self._engine._workers
+        if counted[0] != workers * float(fingerprint):
+            raise TrainingError(
+                f"{self._engine._task} read other rows than the other tasks in the last {done} steps. Every task must pass "
+                "the same global batches in the same order; tfdist gives each its part.",
+                "seed the pipeline (keras.utils.set_random_seed(7) before it is built, or shuffle(seed=7)), and sort file names",
+            )
+        self.metrics.add(counted[2:])
+        # The time of the call before: that of this one is known to nobody before the tasks have exchanged it.
+        self.seconds_per_step = counted[1] / workers or None
+        self._seconds = (time.perf_counter() - started) / max(done, 1)
+        return done
+
+    def finish(self) -> None:
+        """Nothing to wait for: `run` returns when its steps are done."""
+
+
+def _replica_number() -> tf.Tensor:
+    return tf.distribute.get_replica_context().replica_id_in_sync_group
+
+
+def _static_replica_number() -> int:
+    number = tf.get_static_value(_replica_number())
+    if number is None:
+        raise TrainingError("TensorFlow did not give this replica's number while tracing a step; tested with TensorFlow 2.21.")
+    return int(number)

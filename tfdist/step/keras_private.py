@@ -1,0 +1,213 @@
+"""The only module that touches Keras internals. Tested with Keras 3.15.
+
+Each function says what it reaches for, so that a Keras release that moves it fails here, by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+from keras.src import backend as keras_backend
+from keras.src.losses.loss import reduce_weighted_values
+from keras.src.backend.common import global_state
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR, global_seed_generator
+
+from tfdist.errors import TrainingError
+
+TESTED_KERAS = "3.15"
+
+
+def _missing(what: str) -> TrainingError:
+    return TrainingError(
+        f"Keras {keras.__version__} has no {what}, which tfdist relies on; tested with Keras {TESTED_KERAS}.",
+        f"pip install 'keras=={TESTED_KERAS}.*'",
+    )
+
+
+def build_from_batch(model: keras.Model, data: tuple[Any, ...]) -> None:
+    """Creates every variable of the model, its optimizer, losses and metrics from the shapes of one batch."""
+    try:
+        build = model._symbolic_build
+    except AttributeError:
+        raise _missing("Model._symbolic_build") from None
+    open_rows = keras.tree.map_structure(
+        lambda tensor: keras.KerasTensor((None, *tensor.shape[1:]), keras.backend.standardize_dtype(tensor.dtype)),
+        data,
+    )
+    build(data_batch=open_rows)
+
+
+def compiled_loss(model: keras.Model) -> Any:
+    """Gives the object that holds the losses given to `compile`, or None."""
+    try:
+        return model._compile_loss
+    except AttributeError:
+        raise _missing("Model._compile_loss") from None
+
+
+def loss_tracker(model: keras.Model) -> keras.metrics.Mean:
+    """Gives the metric that Keras shows as `loss`."""
+    try:
+        return model._loss_tracker
+    except AttributeError:
+        raise _missing("Model._loss_tracker") from None
+
+
+def is_compiled(model: keras.Model) -> bool:
+    """Tells whether `compile` was called."""
+    return bool(getattr(model, "compiled", False))
+
+
+def strategy_of(model: keras.Model) -> Any:
+    """Gives the strategy in whose scope the model was made, or None."""
+    return getattr(model, "_distribute_strategy", None)
+
+
+def call_model(model: keras.Model, x: Any, training: bool) -> Any:
+    """Calls the model, with `training` where its `call` takes it."""
+    if getattr(model, "_call_has_training_arg", True):
+        return model(x, training=training)
+    return model(x)
+
+
+def compute_loss(
+    model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
+) -> Any:
+    """Calls the model's `compute_loss`, also where an override does not take `training`."""
+    if getattr(model, "_compute_loss_has_training_arg", True):
+        return model.compute_loss(x, y, y_pred, sample_weight, training=training)
+    return model.compute_loss(x, y, y_pred, sample_weight)
+
+
+@contextlib.contextmanager
+def replaced_losses(model: keras.Model, wrap: Callable[[Any], Any]) -> Iterator[None]:
+    """Wraps each compiled loss for as long as the context is open.
+
+    Also stops Keras from dividing regularization and `add_loss` values by the number of replicas: tfdist weighs them
+    with everything else.
+    """
+    holder = compiled_loss(model)
+    try:
+        original = None if holder is None else holder._flat_losses
+        if original is not None:
+            holder._flat_losses = [entry._replace(loss=wrap(entry.loss)) for entry in original]
+    except AttributeError:
+        raise _missing("CompileLoss._flat_losses") from None
+    object.__setattr__(model, "_aggregate_additional_loss", keras.ops.sum)
+    try:
+        yield
+    finally:
+        if original is not None:
+            holder._flat_losses = original
+        object.__delattr__(model, "_aggregate_additional_loss")
+
+
+def unreduced_loss(
+    loss: keras.losses.Loss, y_true: Any, y_pred: Any, sample_weight: Any
+) -> tuple[Any, Any]:
+    """Computes a loss as `Loss.__call__` does, up to the point where it is reduced.
+
+    Returns:
+        The weighted and masked values, and the mask (or None): that of the predictions and that of the loss itself
+        (`ignore_class`) combined.
+    """
+    masks = [keras_backend.get_keras_mask(y_pred)]
+    y_pred = keras.tree.map_structure(lambda tensor: keras.ops.convert_to_tensor(tensor, dtype=loss.dtype), y_pred)
+    y_true = keras.tree.map_structure(lambda tensor: keras.ops.convert_to_tensor(tensor, dtype=loss.dtype), y_true)
+    values = loss.call(y_true, y_pred)
+    masks.append(keras_backend.get_keras_mask(values))
+    mask = None
+    for given in masks:
+        if given is not None:
+            mask = given if mask is None else mask & given
+    weighted = reduce_weighted_values(
+        values, sample_weight=sample_weight, mask=mask, reduction="none", dtype=loss.dtype
+    )
+    return weighted, mask
+
+
+@contextlib.contextmanager
+def without_gradient_reduction(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Stops the optimizer from summing gradients over replicas: they arrive summed, so clipping sees the whole."""
+    inner = innermost_optimizer(optimizer)
+    if not hasattr(inner, "_all_reduce_sum_gradients"):
+        raise _missing("Optimizer._all_reduce_sum_gradients")
+    object.__setattr__(inner, "_all_reduce_sum_gradients", list)
+    try:
+        yield
+    finally:
+        object.__delattr__(inner, "_all_reduce_sum_gradients")
+
+
+@contextlib.contextmanager
+def atomic_iterations(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Makes the optimizer count its updates with one operation on the variable's own task.
+
+    Keras reads, adds and assigns, which loses counts where several workers update one variable at a time.
+    """
+    iterations = innermost_optimizer(optimizer).iterations
+    native = iterations.value
+
+    def assign_add(value: Any) -> None:
+        native.assign_add(keras.ops.cast(value, iterations.dtype))
+
+    object.__setattr__(iterations, "assign_add", assign_add)
+    try:
+        yield
+    finally:
+        object.__delattr__(iterations, "assign_add")
+
+
+def innermost_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Gives the optimizer inside loss scaling, or the optimizer itself."""
+    while hasattr(optimizer, "inner_optimizer"):
+        optimizer = optimizer.inner_optimizer
+    return optimizer
+
+
+def global_seed() -> keras.random.SeedGenerator:
+    """Gives the generator that `keras.random` functions use when called without a seed, creating it if need be."""
+    return global_seed_generator()
+
+
+def seed_states(model: keras.Model, shared_seed: keras.random.SeedGenerator) -> list[keras.Variable]:
+    """Gives the state of each random generator that the model's layers draw from, and of the global one.
+
+    Args:
+        model: The model.
+        shared_seed: What `global_seed` gave. Keras keeps it per thread, and TensorFlow runs replicas in threads, so it
+            becomes the calling thread's too.
+    """
+    global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, shared_seed)
+    try:
+        states = [generator.state for layer in model._flatten_layers() for generator in layer._seed_generators]
+    except AttributeError:
+        raise _missing("Layer._seed_generators") from None
+    states.append(shared_seed.state)
+    return list({id(state): state for state in states}.values())
+
+
+class CapturingScope(keras.StatelessScope):
+    """A stateless scope that also remembers which variables were assigned inside it.
+
+    Inside it no variable changes: reads see what was assigned before in the scope.
+    """
+
+    def __init__(self, state_mapping: list[tuple[keras.Variable, Any]]) -> None:
+        super().__init__(state_mapping, collect_losses=True, initialize_variables=False)
+        self.assigned: dict[int, keras.Variable] = {}
+
+    def add_update(self, update: tuple[keras.Variable, Any]) -> None:
+        """Records one assignment."""
+        super().add_update(update)
+        self.assigned[id(update[0])] = update[0]
+
+
+def overrides(model: keras.Model, method: str) -> bool:
+    """Tells whether the model's class has its own `method` instead of the one of `keras.Model`."""
+    return getattr(type(model), method) is not getattr(keras.Model, method) and not (
+        type(model).__module__.startswith("keras.src.")
+    )

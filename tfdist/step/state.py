@@ -1,0 +1,83 @@
+"""State that a forward pass changes besides the weights: moving statistics and random seeds.
+
+Inside a step nothing is assigned. What layers assign is captured (see `keras_private.CapturingScope`), put together from all
+replicas, and written once, so that every copy of a variable stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+# An odd number with well-mixed bits (2**32 / golden ratio), so that neighbouring streams share no pattern.
+STREAM_STRIDE = 0x9E3779B9
+
+
+def fold_stream(seed_state: tf.Tensor, stream: Any) -> tf.Tensor:
+    """Gives the seed state of one stream, so that replicas draw different numbers.
+
+    Args:
+        seed_state: `[seed, counter]`, the state of a `keras.random.SeedGenerator`.
+        stream: Number of the stream, an int or an integer scalar; stream 0 is the unchanged state.
+
+    Returns:
+        A tensor like `seed_state`.
+    """
+    return seed_state + _stream_offset(seed_state, stream)
+
+
+def unfold_stream(seed_state: tf.Tensor, stream: Any) -> tf.Tensor:
+    """Undoes `fold_stream`, keeping how far the counter moved."""
+    return seed_state - _stream_offset(seed_state, stream)
+
+
+def _stream_offset(seed_state: tf.Tensor, stream: Any) -> tf.Tensor:
+    if isinstance(stream, int) and stream == 0:
+        return tf.zeros_like(seed_state)
+    offset = tf.cast(stream, tf.int64) * tf.constant(STREAM_STRIDE, tf.int64)
+    wrapped = tf.bitwise.bitwise_and(offset, tf.constant(2**31 - 1, tf.int64))
+    return tf.stack([tf.cast(wrapped, seed_state.dtype), tf.zeros([], seed_state.dtype)])
+
+
+def is_averaged(variable: keras.Variable) -> bool:
+    """Tells whether replicas' values are averaged: statistics are, counters and seeds advance alike everywhere."""
+    return tf.as_dtype(variable.dtype).is_floating
+
+
+def assign_everywhere(states: Sequence[tuple[keras.Variable, Any]]) -> None:
+    """Assigns to every copy of each variable. Called by each replica, with the same values.
+
+    Args:
+        states: Variables and their new values.
+    """
+    _update_everywhere(states, lambda copy, value: copy.assign(value))
+
+
+def add_everywhere(states: Sequence[tuple[keras.Variable, Any]]) -> None:
+    """Adds to every copy of each variable, in one operation each, so that none is lost between workers.
+
+    Args:
+        states: Variables and what to add.
+    """
+    _update_everywhere(states, lambda copy, value: copy.assign_add(value))
+
+
+def _update_everywhere(
+    states: Sequence[tuple[keras.Variable, Any]], update: Callable[[Any, Any], Any]
+) -> None:
+    if not states:
+        return
+    native = [variable.value for variable, _ in states]
+
+    def update_all(strategy: tf.distribute.Strategy, *values: Any) -> None:
+        for variable, value in zip(native, values, strict=True):
+            if isinstance(variable, tf.distribute.DistributedValues):
+                strategy.extended.update(variable, update, args=(value,), group=False)
+            else:  # one copy only: made outside the strategy's scope, or held by a ps
+                update(variable, strategy.experimental_local_results(value)[0])
+
+    values = tuple(tf.cast(value, variable.dtype) for variable, value in states)
+    tf.distribute.get_replica_context().merge_call(update_all, args=values)

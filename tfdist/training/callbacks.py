@@ -1,0 +1,83 @@
+"""Keras callbacks on top of the loop: which run where, and which must see every batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+
+# They write files, so one task is enough and two would collide.
+CHIEF_ONLY = (
+    keras.callbacks.BackupAndRestore,
+    keras.callbacks.CSVLogger,
+    keras.callbacks.ModelCheckpoint,
+    keras.callbacks.TensorBoard,
+)
+
+
+def make_callback_list(
+    callbacks: Sequence[keras.callbacks.Callback] | keras.callbacks.Callback | None,
+    model: keras.Model,
+    *,
+    is_chief: bool,
+    verbose: str | int,
+    epochs: int,
+    steps: int | None,
+    history: bool,
+) -> keras.callbacks.CallbackList:
+    """Makes the list of callbacks of this task: the user's, the progress bar on the chief, and the history.
+
+    Args:
+        callbacks: The user's.
+        model: The model they act on.
+        is_chief: Whether this task writes files and shows progress.
+        verbose: 0, 1 (progress bar), 2 (a line per epoch) or "auto".
+        epochs: Epochs of the whole run.
+        steps: Steps per epoch, if known.
+        history: Whether to add a `History`.
+    """
+    given = keras.tree.flatten(callbacks) if callbacks is not None else []
+    kept = [callback for callback in given if is_chief or not isinstance(callback, CHIEF_ONLY)]
+    verbosity = resolve_verbose(verbose) if is_chief else 0
+    return keras.callbacks.CallbackList(
+        kept,
+        add_history=history,
+        add_progbar=verbosity != 0,
+        model=model,
+        verbose=verbosity,
+        epochs=epochs,
+        steps=steps,
+    )
+
+
+def resolve_verbose(verbose: str | int) -> int:
+    """Reads `auto` as a progress bar where one can be drawn, and as a line per epoch where it would fill a log."""
+    if verbose != "auto":
+        return int(verbose)
+    return 1 if sys.stdout.isatty() or "ipykernel" in sys.modules else 2
+
+
+def must_see_every_batch(callbacks: Sequence[keras.callbacks.Callback]) -> bool:
+    """Tells whether any callback acts between batches, so that steps cannot be run several at a time."""
+    return any(_acts_between_batches(callback) for callback in callbacks)
+
+
+def _acts_between_batches(callback: keras.callbacks.Callback) -> bool:
+    # Keras's own callbacks that have the hooks but, as configured, do nothing in them that needs each batch.
+    if type(callback) in (keras.callbacks.History, keras.callbacks.ProgbarLogger):
+        return False
+    if type(callback) is keras.callbacks.TensorBoard:
+        return callback.update_freq != "epoch" or bool(callback.profile_batch)
+    if type(callback) in (keras.callbacks.ModelCheckpoint, keras.callbacks.BackupAndRestore):
+        return callback.save_freq != "epoch"
+    return any(_is_overridden(callback, hook) for hook in BATCH_HOOKS)
+
+
+def _is_overridden(callback: Any, hook: str) -> bool:
+    if hook in vars(callback):  # LambdaCallback sets its hooks on the instance
+        return True
+    return getattr(type(callback), hook) is not getattr(keras.callbacks.Callback, hook)

@@ -1,0 +1,199 @@
+"""Epochs: run steps, call callbacks, validate. The same for every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+from absl import logging
+
+from tfdist.data.sources import Source
+from tfdist.engines.engine import Engine, Steps
+from tfdist.errors import ConfigError
+from tfdist.training.callbacks import must_see_every_batch
+from tfdist.training.pace import Pace
+
+
+@dataclass
+class EpochPlan:
+    """What to do in a run.
+
+    Attributes:
+        epochs: Number of the last epoch plus one.
+        initial_epoch: Number of the first epoch.
+        steps_per_epoch: Updates in an epoch; None for one pass through the data.
+        validate: Gives the validation logs; None for no validation.
+        validates_after: Tells whether to validate after an epoch, by its number from 0.
+    """
+
+    epochs: int
+    initial_epoch: int
+    steps_per_epoch: int | None
+    validate: Callable[[], dict[str, Any]] | None
+    validates_after: Callable[[int], bool]
+
+
+def run_epochs(
+    engine: Engine,
+    source: Source,
+    plan: EpochPlan,
+    callbacks: keras.callbacks.CallbackList,
+    steps_per_call: int | None,
+) -> None:
+    """Trains.
+
+    Args:
+        engine: Runs the steps.
+        source: The training data.
+        plan: Epochs and validation.
+        callbacks: All callbacks of this task.
+        steps_per_call: Updates to run in one call; None to choose.
+    """
+    model = engine.model
+    every_batch = engine.any_task(must_see_every_batch(callbacks.callbacks))
+    if steps_per_call is None and every_batch:
+        steps_per_call = 1
+    passes = _Passes(engine, source, Pace(steps_per_call, engine.max_steps_per_call))
+    model.stop_training = False
+    callbacks.on_train_begin()
+    logs: dict[str, Any] = {}
+    for epoch in range(plan.initial_epoch, plan.epochs):
+        callbacks.on_epoch_begin(epoch)
+        done = _run_epoch(engine, passes, plan.steps_per_epoch, callbacks, every_batch, epoch)
+        logs = passes.steps.metrics.results()
+        if done and plan.validate is not None and plan.validates_after(epoch):
+            logs.update({f"val_{name}": value for name, value in plan.validate().items()})
+        callbacks.on_epoch_end(epoch, logs)
+        if engine.any_task(model.stop_training):
+            model.stop_training = True
+            break
+        if passes.exhausted:
+            break
+    if model.optimizer is not None and plan.epochs > plan.initial_epoch:
+        model.optimizer.finalize_variable_values(model.trainable_variables)
+    callbacks.on_train_end(logs)
+
+
+def run_evaluation(
+    engine: Engine, source: Source, limit: int | None, callbacks: keras.callbacks.CallbackList
+) -> dict[str, Any]:
+    """Evaluates over the first `limit` batches, or all of them, and gives loss and metrics."""
+    callbacks.on_test_begin()
+    steps = engine.evaluate(source)
+    pace = Pace(None, engine.max_steps_per_call)
+    if limit is None:
+        limit = source.batches
+    done = 0
+    while limit is None or done < limit:
+        asked = pace.next(None if limit is None else limit - done, steps.seconds_per_step)
+        callbacks.on_test_batch_begin(done)
+        count = steps.run(asked)
+        done += count
+        if count:
+            callbacks.on_test_batch_end(done - 1, steps.metrics.results() if engine.is_chief else {})
+        if count < asked:
+            break
+    steps.finish()
+    if not done:
+        raise _empty("evaluation data")
+    logs = steps.metrics.results()
+    callbacks.on_test_end(logs)
+    return logs
+
+
+def _run_epoch(
+    engine: Engine,
+    passes: _Passes,
+    steps_per_epoch: int | None,
+    callbacks: keras.callbacks.CallbackList,
+    every_batch: bool,
+    epoch: int,
+) -> int:
+    """Runs the steps of one epoch and gives their number."""
+    model = engine.model
+    passes.begin_epoch(epoch, one_pass=steps_per_epoch is None)
+    done = 0
+    while steps_per_epoch is None or done < steps_per_epoch:
+        asked = passes.steps_of_next_call(None if steps_per_epoch is None else steps_per_epoch - done)
+        for batch in range(done, done + (asked if every_batch else 1)):
+            callbacks.on_train_batch_begin(batch)
+        count = passes.steps.run(asked)
+        if count:
+            logs = passes.steps.metrics.results() if every_batch or engine.is_chief else {}
+            last = done + count - 1
+            for batch in range(done if every_batch else last, last + 1):
+                callbacks.on_train_batch_end(batch, logs)
+        done += count
+        if every_batch and engine.any_task(model.stop_training):
+            model.stop_training = True
+            break
+        if passes.is_over(count, asked) and (steps_per_epoch is None or not passes.start_next()):
+            break
+    passes.steps.finish()
+    if steps_per_epoch is not None and done < steps_per_epoch and not model.stop_training:
+        logging.warning(
+            "The data ended after %d of the %d steps of epoch %d, and a generator cannot be read again: training ends.",
+            done,
+            steps_per_epoch,
+            epoch + 1,
+        )
+    return done
+
+
+class _Passes:
+    """Passes through the data, one after the other. An epoch is one pass, or a number of steps across passes."""
+
+    steps: Steps
+
+    def __init__(self, engine: Engine, source: Source, pace: Pace) -> None:
+        self._engine, self._source, self._pace = engine, source, pace
+        self._next_pass: int | None = None
+        self._done = 0
+        self._seconds: float | None = None
+        self.exhausted = False
+
+    def begin_epoch(self, epoch: int, one_pass: bool) -> None:
+        """Gets ready for an epoch: with a new pass, or where the epoch before stopped."""
+        if one_pass or self._next_pass is None:
+            self._start(epoch)
+        self.steps.metrics.reset()
+
+    def steps_of_next_call(self, remaining: int | None) -> int:
+        """Gives the steps to ask for, at most those that are left of the epoch and of the pass."""
+        if self._source.batches is not None:
+            left = self._source.batches - self._done
+            remaining = left if remaining is None else min(left, remaining)
+        if self.steps.seconds_per_step is not None:
+            self._seconds = self.steps.seconds_per_step
+        return self._pace.next(remaining, self._seconds)
+
+    def is_over(self, count: int, asked: int) -> bool:
+        """Tells whether the pass is over, after a call that ran `count` of the `asked` steps."""
+        self._done += count
+        over = count < asked or self._done == self._source.batches
+        if over and self._done == 0:
+            raise _empty("training data")
+        self.exhausted = over and not self._source.replayable
+        return over
+
+    def start_next(self) -> bool:
+        """Starts another pass within the same epoch; False if the data cannot be read again."""
+        if self.exhausted:
+            return False
+        self.steps.finish()
+        self._start(self._next_pass)
+        return True
+
+    def _start(self, number: int) -> None:
+        self.steps = self._engine.train(self._source, number)
+        self._next_pass = number + 1
+        self._done = 0
+
+
+def _empty(what: str) -> ConfigError:
+    return ConfigError(
+        f"The {what} is empty: not one batch could be read from it.",
+        "pass data with at least one row; if it comes from files, check that their pattern matches any",
+    )

@@ -1,0 +1,325 @@
+"""`Trainer`: a model, a strategy and the loop, with the parts in hand."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+
+from tfdist.cluster import Cluster
+from tfdist.data.inputs import make_source, unpack_validation_data
+from tfdist.data.sources import ArraySource, Source
+from tfdist.engines.engine import Engine, engine_for
+from tfdist.errors import ConfigError
+from tfdist.step import keras_private
+from tfdist.strategies.registry import DEFAULT_STARTUP_TIMEOUT, make_strategy
+from tfdist.training.callbacks import make_callback_list
+from tfdist.training.loop import EpochPlan, run_epochs, run_evaluation
+from tfdist.training.model import BuildModel, make_model
+
+
+class Trainer:
+    """Trains one model under one strategy.
+
+    Args:
+        model: A function that builds the model, called inside the strategy's scope; or a model made inside
+            `strategy.scope()`. Compiled, or else `optimizer` and `loss` must be given here.
+        strategy: Name of a strategy kind, what `make_strategy` returned, or any `tf.distribute.Strategy`.
+        cluster: The cluster, for a kind given by name. Left out: discovered from the environment.
+        optimizer: As in `keras.Model.compile`.
+        loss: As in `keras.Model.compile`.
+        metrics: As in `keras.Model.compile`.
+        loss_weights: As in `keras.Model.compile`.
+        weighted_metrics: As in `keras.Model.compile`.
+        accumulate_steps: Micro-batches in one update. Each replica's part of the global batch is cut into this many, so
+            that only one has to fit in memory at a time; the result is that of the whole batch.
+        clip_global_norm: Scale the gradient of the global batch down to this norm where it is longer. Sets the optimizer's
+            `global_clipnorm`.
+        steps_per_call: Updates to run in one graph call. Left out: chosen so that a call takes about a quarter of a
+            second, or 1 where a callback must act between batches.
+        seed: Seed of the order of rows. Left out: drawn by the chief. For the whole run to repeat, call
+            `keras.utils.set_random_seed` as well, before the model is built.
+        startup_timeout: Seconds to wait for the other tasks to start, for a kind given by name.
+
+    Raises:
+        ConfigError: If an argument is wrong or the model has a setting that cannot be honoured.
+        ClusterError: If another task cannot be reached in time.
+
+    Example:
+        >>> import keras, numpy as np, tfdist
+        >>> def build_model():
+        ...     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        ...     model.compile("sgd", "mse")
+        ...     return model
+        >>> trainer = tfdist.Trainer(build_model, "one_device", seed=1)
+        >>> history = trainer.fit(np.ones((8, 4)), np.ones((8, 1)), epochs=2, global_batch_size=4, verbose=0)
+        >>> len(history.history["loss"])
+        2
+    """
+
+    def __init__(
+        self,
+        model: keras.Model | BuildModel,
+        strategy: Any = "one_device",
+        *,
+        cluster: Cluster | None = None,
+        optimizer: Any = None,
+        loss: Any = None,
+        metrics: Any = None,
+        loss_weights: Any = None,
+        weighted_metrics: Any = None,
+        accumulate_steps: int = 1,
+        clip_global_norm: float | None = None,
+        steps_per_call: int | None = None,
+        seed: int | None = None,
+        startup_timeout: float = DEFAULT_STARTUP_TIMEOUT,
+    ) -> None:
+        _require_positive("accumulate_steps", accumulate_steps)
+        if steps_per_call is not None:
+            _require_positive("steps_per_call", steps_per_call)
+        if isinstance(strategy, str):
+            strategy = make_strategy(strategy, cluster, startup_timeout=startup_timeout)
+        elif cluster is not None:
+            raise ConfigError(
+                f"cluster was given together with a strategy that is made already ({type(strategy).__name__}).",
+                "pass the cluster to make_strategy instead",
+            )
+        self.strategy = strategy
+        self._engine: Engine = engine_for(strategy)
+        given = {
+            "optimizer": optimizer,
+            "loss": loss,
+            "metrics": metrics,
+            "loss_weights": loss_weights,
+            "weighted_metrics": weighted_metrics,
+        }
+        self.model = make_model(
+            model, strategy, {name: value for name, value in given.items() if value is not None}
+        )
+        if clip_global_norm is not None:
+            _set_clip_global_norm(self.model, clip_global_norm)
+        self._accumulate_steps = int(accumulate_steps)
+        self._steps_per_call = steps_per_call
+        if steps_per_call is None and self.model.steps_per_execution > 1:
+            self._steps_per_call = self.model.steps_per_execution
+        self._seed = self._engine.agree(secrets.randbits(31) if seed is None else _checked_seed(seed))
+        self._bound = False
+
+    @property
+    def num_replicas(self) -> int:
+        """Copies of the model that work on one global batch."""
+        return self._engine.num_replicas
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this task is the one that writes files and shows progress."""
+        return self._engine.is_chief
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        global_batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: str | int = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Mapping[int, float] | None = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: int | Sequence[int] = 1,
+    ) -> keras.callbacks.History:
+        """Trains the model. Arguments mean what they mean in `keras.Model.fit`, unless said otherwise here.
+
+        Inputs are global: every task passes the same data, and tfdist gives each replica its part.
+
+        Args:
+            x: Arrays, a `tf.data.Dataset` or `keras.utils.PyDataset` of global batches, or a generator of them.
+            y: Labels, for arrays.
+            sample_weight: Weights of the rows, for arrays.
+            global_batch_size: Rows in one update over all replicas and micro-batches, for arrays; 32 when left out.
+            epochs: Number of the last epoch.
+            verbose: 0, 1 (progress bar), 2 (a line per epoch), or "auto": a bar on a terminal or in a notebook, else lines.
+                Only the chief shows anything.
+            callbacks: Keras callbacks. They run in every task; those of Keras that write files run on the chief only.
+            validation_split: Part of the arrays, taken from their end, to validate on.
+            validation_data: `(x, y)`, `(x, y, sample_weight)`, a dataset or a `PyDataset` to validate on.
+            shuffle: Whether to shuffle arrays, and the batches of a `PyDataset`, anew in each epoch.
+            class_weight: Weight of each class in the loss.
+            initial_epoch: Number of the first epoch.
+            steps_per_epoch: Updates in an epoch. Passes through the data then follow one another across epochs.
+            validation_steps: Batches to validate on.
+            validation_batch_size: Rows in a batch of validation; that of training when left out.
+            validation_freq: Validate after every so many epochs, or after the epochs listed (counted from 1).
+
+        Returns:
+            The history; `history.model` is the trained model.
+
+        Raises:
+            ConfigError: If arguments do not go together or the data is empty.
+            TrainingError: If training cannot go on.
+        """
+        _require_positive("epochs", epochs)
+        for name, value in (("steps_per_epoch", steps_per_epoch), ("validation_steps", validation_steps)):
+            if value is not None:
+                _require_positive(name, value)
+        if validation_split:
+            if validation_data is not None:
+                raise ConfigError("validation_split and validation_data were both given.", "leave one of them out")
+            (x, y, sample_weight), validation_data = _split_arrays(x, y, sample_weight, validation_split)
+        source = make_source(
+            x,
+            y,
+            sample_weight,
+            batch_size=global_batch_size,
+            shuffle=shuffle,
+            seed=self._seed,
+            class_weight=class_weight,
+        )
+        if steps_per_epoch is None and getattr(source, "endless", False):
+            raise ConfigError("The dataset repeats for ever, so an epoch of it has no end.", "pass steps_per_epoch")
+        self._bind(source)
+        validate = None
+        if validation_data is not None:
+            validation = self._validation_source(validation_data, validation_batch_size or global_batch_size)
+            if validation_steps is None and getattr(validation, "endless", False):
+                raise ConfigError("The validation dataset repeats for ever.", "pass validation_steps")
+        list_of_callbacks = make_callback_list(
+            callbacks,
+            self.model,
+            is_chief=self.is_chief,
+            verbose=verbose,
+            epochs=epochs,
+            steps=steps_per_epoch or source.batches,
+            history=True,
+        )
+        if validation_data is not None:
+
+            def validate() -> dict[str, Any]:
+                return run_evaluation(self._engine, validation, validation_steps, list_of_callbacks)
+
+        plan = EpochPlan(epochs, initial_epoch, steps_per_epoch, validate, _validates_after(validation_freq))
+        run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call)
+        return self.model.history
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        global_batch_size: int | None = None,
+        steps: int | None = None,
+        verbose: str | int = "auto",
+        callbacks: Any = None,
+    ) -> dict[str, Any]:
+        """Computes loss and metrics, each row counted once. Arguments are those of `fit`.
+
+        Returns:
+            Loss and metrics by name, the same in every task.
+        """
+        if y is None and sample_weight is None:
+            x, y, sample_weight = unpack_validation_data(x)
+        source = make_source(x, y, sample_weight, batch_size=global_batch_size)
+        self._bind(source)
+        list_of_callbacks = make_callback_list(
+            callbacks,
+            self.model,
+            is_chief=self.is_chief,
+            verbose=verbose,
+            epochs=1,
+            steps=steps or source.batches,
+            history=False,
+        )
+        return run_evaluation(self._engine, source, steps, list_of_callbacks)
+
+    def predict(self, x: Any, *, global_batch_size: int | None = None, steps: int | None = None) -> Any:
+        """Computes the model's outputs for every row.
+
+        Returns:
+            Arrays in the order of the rows, in the structure of the model's output, the same in every task.
+        """
+        source = make_source(x, batch_size=global_batch_size)
+        self._bind(source, labels=False)
+        return self._engine.predict(source, steps)
+
+    def _bind(self, source: Source, labels: bool = True) -> None:
+        """Creates the model's variables from the first data seen."""
+        if not self._bound:
+            self._engine.bind(self.model, source.first_batch(), self._accumulate_steps)
+            self._bound = True
+
+    def _validation_source(self, validation_data: Any, batch_size: int | None) -> Source:
+        x, y, sample_weight = unpack_validation_data(validation_data)
+        source = make_source(x, y, sample_weight)
+        if isinstance(source, ArraySource) and batch_size is not None:
+            source = make_source(x, y, sample_weight, batch_size=batch_size)
+        return source
+
+
+def _require_positive(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+        raise ConfigError(f"{name} must be a positive whole number; received {value!r}.", f"for example {name}=1")
+
+
+def _checked_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0:
+        raise ConfigError(f"seed must be a whole number of at least 0; received {seed!r}.", "for example seed=7")
+    return int(seed)
+
+
+def _set_clip_global_norm(model: keras.Model, norm: float) -> None:
+    if isinstance(norm, bool) or not isinstance(norm, int | float) or not norm > 0:
+        raise ConfigError(f"clip_global_norm must be a positive number; received {norm!r}.", "for example clip_global_norm=1.0")
+    optimizer = keras_private.innermost_optimizer(model.optimizer)
+    for other in ("clipnorm", "clipvalue", "global_clipnorm"):
+        if getattr(optimizer, other, None) is not None:
+            raise ConfigError(
+                f"clip_global_norm={norm} was given, but the optimizer clips already: {other}={getattr(optimizer, other)}.",
+                "leave one of the two out",
+            )
+    optimizer.global_clipnorm = float(norm)
+
+
+def _split_arrays(x: Any, y: Any, sample_weight: Any, split: float) -> tuple[Any, Any]:
+    """Takes the last `split` of the rows for validation, as Keras does."""
+    if not 0 < split < 1:
+        raise ConfigError(f"validation_split must be between 0 and 1; received {split!r}.", "for example 0.1")
+    data = tuple(part for part in (x, y, sample_weight) if part is not None)
+    leaves = keras.tree.flatten(data)
+    if not all(hasattr(leaf, "__getitem__") and hasattr(leaf, "shape") for leaf in leaves):
+        raise ConfigError(
+            f"validation_split works with arrays only; received x of type {type(x).__name__}.",
+            "pass validation_data instead",
+        )
+    rows = len(leaves[0])
+    boundary = int(rows * (1 - split))
+    if not 0 < boundary < rows:
+        raise ConfigError(
+            f"validation_split={split} of {rows} rows leaves nothing to train or to validate on.", "pass more rows"
+        )
+
+    def part(begin: int, end: int) -> Any:
+        return keras.tree.map_structure(lambda leaf: None if leaf is None else leaf[begin:end], (x, y, sample_weight))
+
+    return part(0, boundary), tuple(piece for piece in part(boundary, rows) if piece is not None)
+
+
+def _validates_after(frequency: int | Sequence[int]) -> Callable[[int], bool]:
+    if isinstance(frequency, int) and not isinstance(frequency, bool) and frequency > 0:
+        return lambda epoch: (epoch + 1) % frequency == 0
+    if isinstance(frequency, Sequence) and not isinstance(frequency, str):
+        wanted = set(frequency)
+        return lambda epoch: epoch + 1 in wanted
+    raise ConfigError(
+        f"validation_freq must be a positive number of epochs or a list of epochs; received {frequency!r}.",
+        "for example validation_freq=1",
+    )
