@@ -178,6 +178,9 @@ def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
 _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 
+_COLLECTIONS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+
+
 class _NodeReader:
     """Turns YAML nodes into data, and notes the line of each."""
 
@@ -193,7 +196,7 @@ class _NodeReader:
                 "remove the `*name` inside `&name`",
             )
         above = above | {id(node)}
-        if not isinstance(node, yaml.ScalarNode) and not node.tag.startswith("tag:yaml.org,2002:"):
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
             raise ConfigError(
                 f"{self._name}:{_line(node)}: the tag {shown(node.tag)} is not known.",
                 "write plain values, without a `!tag`",

@@ -53,7 +53,7 @@ def resolve(
     if section is None:
         return discover(environ)
     declared = read_section(section, locate)
-    if "local" in section:
+    if section.get("local") is not None:
         found = discover(environ)
         if found is None:
             return declared

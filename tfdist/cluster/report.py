@@ -20,9 +20,10 @@ def describe(config: str | None, task: str | None, environ: Mapping[str, str] = 
     cluster = _resolve(config, environ)
     if cluster is None:
         return f"{_ALONE}: {_looked_at(config)}. This process trains alone."
+    local = _is_local(config, cluster)
     cluster = _as_task(cluster, task)
     lines = [f"from {cluster.source}{f', task from --task {task}' if task else ''}"]
-    if _is_local(config, cluster):
+    if local:
         lines.append("on this machine; each start takes new free ports, such as these")
     width = max(len(str(each)) for each in cluster.tasks)
     for each in cluster.tasks:
@@ -35,7 +36,7 @@ def describe(config: str | None, task: str | None, environ: Mapping[str, str] = 
         lines.append(
             f"  {str(each).ljust(width)}  {cluster.address(each)}{f'  ({remark})' if remark else ''}"
         )
-    if cluster.task is None and not _is_local(config, cluster):
+    if cluster.task is None and not local:
         lines.append("Nothing says which task this process is: TF_CONFIG or --task can.")
     return "\n".join(lines)
 
@@ -116,7 +117,9 @@ def _as_task(cluster: Cluster, task: str | None) -> Cluster:
 
 def _is_local(config: str | None, cluster: Cluster) -> bool:
     """Tells whether the addresses are only examples, as those of `cluster.local` before it is started."""
-    return config is not None and cluster.task is None and "local" in yaml_source.read(config).data["cluster"]
+    if config is None or cluster.task is not None:
+        return False
+    return yaml_source.read(config).data["cluster"].get("local") is not None
 
 
 def _looked_at(config: str | None) -> str:

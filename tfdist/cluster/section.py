@@ -28,6 +28,7 @@ def read_section(section: Any, locate: Callable[[Path], str], task: Task | None 
     if problems:
         placed = [Problem(("cluster", *each.path), each.what, each.fix) for each in problems]
         raise config_error(placed, lambda path: locate(path[1:]))
+    section = _without_blanks(section)
     if "local" in section:
         return replace(Cluster.local(**section["local"]), task=task, source=locate(()))
     return Cluster(section, task, locate(()))
@@ -35,6 +36,8 @@ def read_section(section: Any, locate: Callable[[Path], str], task: Task | None 
 
 def section_problems(section: Any) -> list[Problem]:
     """Finds what is wrong with a section `cluster`; the paths begin inside it."""
+    if isinstance(section, Mapping):
+        section = _without_blanks(section)
     if not isinstance(section, Mapping) or not section:
         what = f"{shown(section)} is not a mapping; it lists addresses by type of task, or has the key local."
         return [Problem((), what, "write, say, {local: {workers: 2}} or {worker: [host1:2222, host2:2222]}")]
@@ -48,3 +51,8 @@ def section_problems(section: Any) -> list[Problem]:
     if not isinstance(local, Mapping):
         return [Problem(("local",), f"{shown(local)} is not a mapping.", "write {workers: 2}")]
     return [Problem(("local", *each.path), each.what, each.fix) for each in local_problems(local)]
+
+
+def _without_blanks(section: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Leaves out the keys that have no value, as `ps:` alone on its line."""
+    return {key: value for key, value in section.items() if value is not None}

@@ -136,7 +136,7 @@ def _read_addresses(content: Mapping[str, Any], problems: list[Problem]) -> dict
     """Gives the addresses by the right names, whatever the user called them; None if there are none."""
     given = content.get("cluster")
     if not given and not isinstance(given, list | str):
-        meant = nearest("cluster", [key for key in content if key not in ("task", "environment")])
+        meant = nearest("cluster", [key for key in content if key not in ("cluster", "task", "environment")])
         if meant:
             what = "unknown key, and there is no key `cluster`."
             problems.append(Problem((meant,), what, "rename it to cluster"))

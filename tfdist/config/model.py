@@ -63,7 +63,7 @@ class LocalSection(Section):
     )
     evaluator: bool = Field(
         False,
-        description="Whether there is an evaluator. `tfdist fit` has no work for one, and says so.",
+        description="Whether there is an evaluator. `tfdist fit` has no work for one yet.",
         examples=[True],
     )
 
@@ -88,7 +88,7 @@ class ClusterSection(Section):
     )
     evaluator: list[str] | None = Field(
         None,
-        description="Address of the evaluator, as `[host:port]`. `tfdist fit` has no work for one, and says so.",
+        description="Address of the evaluator, as `[host:port]`. `tfdist fit` has no work for one yet.",
         examples=[["host4:2222"]],
     )
 

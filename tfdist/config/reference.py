@@ -13,8 +13,8 @@ _HEAD = """\
 
 # The YAML file
 
-`tfdist fit CONFIG` reads one YAML file. Unknown keys, wrong types and impossible sums are errors that name the
-file, the line and the fix; nothing is ignored. Numbers such as `1e-3` are numbers.
+`tfdist fit CONFIG` reads one YAML file. Unknown keys, wrong types and impossible sums are errors that name
+the file, the line and the fix; nothing is ignored. Numbers such as `1e-3` are numbers.
 
 Any value can be replaced on the command line; the value is read as YAML:
 
@@ -22,8 +22,8 @@ Any value can be replaced on the command line; the value is read as YAML:
 tfdist fit my.yaml --set train.epochs=20 --set 'train.optimizer={name: adamw, weight_decay: 0.01}'
 ```
 
-For completion and checks while you type, give your editor the JSON Schema that `tfdist schema` prints. With the
-YAML extension of VS Code: `tfdist schema > tfdist.schema.json`, and as the first line of the file
+For completion and checks while you type, give your editor the JSON Schema that `tfdist schema` prints. With
+the YAML extension of VS Code: `tfdist schema > tfdist.schema.json`, and as the first line of the file
 `# yaml-language-server: $schema=tfdist.schema.json`.
 
 A whole file:
