@@ -1,0 +1,1 @@
+"""Start the tasks of a job and look after them."""
