@@ -1,6 +1,6 @@
 """The errors tfdist raises, and the exit code each one means on the command line.
 
-Every message says what is wrong with the value that was received, then the rule, then a line `Fix: …` that can
+Every message says what is wrong with the value received, then the rule, then a line `Fix: …` that can
 be done as written.
 """
 

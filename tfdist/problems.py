@@ -45,7 +45,7 @@ def config_error(problems: Sequence[Problem], locate: Callable[[Path], str]) -> 
     before = "".join(
         f"{text}\nFix: {each.fix}\n" for text, each in zip(texts[:-1], problems[:-1], strict=True)
     )
-    more = f"\nThere are {left_out} more mistakes; they show when these are mended." if left_out > 0 else ""
+    more = f"\n({left_out} more will show when these are mended.)" if left_out > 0 else ""
     return ConfigError(before + texts[-1], problems[-1].fix + more)
 
 
