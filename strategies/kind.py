@@ -25,13 +25,14 @@ class StrategyKind:
         name: The name users write, such as `mirrored`.
         summary: One line for `tfdist --help` and the docs: what it is for.
         options: The typed options.
-        create: `create(options, cluster, startup_timeout)` gives a `tf.distribute.Strategy` (or another object that
-            `engine` accepts). It must be the first place that imports TensorFlow: options and errors come without it.
-            `startup_timeout` is in seconds.
+        create: `create(options, cluster, startup_timeout)` gives a `tf.distribute.Strategy` (or another
+            object that `engine` accepts). It must be the first place that imports TensorFlow: options and
+            errors come without it. `startup_timeout` is in seconds.
         engine: `module:attribute` of the engine class that runs its steps.
         engine_options: `engine_options(options)` gives keyword arguments for the engine.
-        replicas_divisor: `(options, cluster)` gives a number that certainly divides the number of replicas, as far as
-            can be known without looking at devices. Used to refuse impossible batch sizes before TensorFlow loads.
+        replicas_divisor: `(options, cluster)` gives a number that certainly divides the number of replicas,
+            as far as can be known without looking at devices. Used to refuse impossible batch sizes before
+            TensorFlow loads.
     """
 
     name: str

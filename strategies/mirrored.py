@@ -1,14 +1,16 @@
-"""`mirrored`: several devices of one machine, each with a copy of the model; gradients are summed at each step."""
+"""`mirrored`: several devices of one machine, each with a copy of the model; gradients are summed at each
+step.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pydantic import Field
+from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
 from tfdist.errors import ConfigError
-from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -18,11 +20,16 @@ class Options(StrategyOptions):
     """Options of `mirrored`."""
 
     devices: list[str] | None = Field(
-        None, description="Devices to use, such as [GPU:0, GPU:2]. Left out: every GPU, or else the CPU.", min_length=1
+        None,
+        description="Devices to use, such as [GPU:0, GPU:2]. Left out: every GPU, or else the CPU.",
+        min_length=1,
     )
     logical_cpus: int | None = Field(
         None,
-        description="Where the machine has no GPU, split its CPU into this many devices: for trying things out and tests.",
+        description=(
+            "Where the machine has no GPU, split its CPU into this many devices: for trying things out and"
+            " tests."
+        ),
         ge=1,
         le=64,
     )
@@ -54,8 +61,9 @@ def create(options: Options, cluster: Cluster | None, startup_timeout: float) ->
             f"use some of {', '.join(visible)}"
             + ("; on a machine without GPUs, logical_cpus: 2 makes CPU:0 and CPU:1" if not gpus else ""),
         )
-    # Without NCCL, adding on one device and copying back is both the fastest on one machine and free of the state that
-    # TensorFlow's ring keeps between models (a second model fails with 'Shape mismatch in the collective instance').
+    # Without NCCL, adding on one device and copying back is both the fastest on one machine and free of the
+    # state that TensorFlow's ring keeps between models (a second model fails with 'Shape mismatch in the
+    # collective instance').
     cross_device_ops = None if gpus else tf.distribute.ReductionToOneDevice()
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=cross_device_ops)
 
@@ -71,8 +79,10 @@ def _split_cpu(count: int) -> None:
         present = len(tf.config.list_logical_devices("CPU"))
         if present != count:
             raise ConfigError(
-                f"logical_cpus is {count}, but TensorFlow already runs with {present} CPU device(s) and cannot change that.",
-                "make the strategy before anything else uses TensorFlow in this process (in a notebook: restart the kernel)",
+                f"logical_cpus is {count}, but TensorFlow already runs with {present} CPU device(s) and"
+                " cannot change that.",
+                "make the strategy before anything else uses TensorFlow in this process (in a notebook:"
+                " restart the kernel)",
             ) from None
 
 

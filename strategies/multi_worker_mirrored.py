@@ -1,14 +1,16 @@
-"""`multi_worker_mirrored`: the devices of several machines, each with a copy of the model, in step with one another."""
+"""`multi_worker_mirrored`: the devices of several machines, each with a copy of the model, in step with one
+another.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
+from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
 from tfdist.errors import ConfigError
-from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -19,31 +21,43 @@ class Options(StrategyOptions):
 
     communication: Literal["auto", "ring", "nccl"] = Field(
         "auto",
-        description="How gradients travel: ring works everywhere (gRPC), nccl needs NVIDIA GPUs, auto picks nccl where it can.",
+        description=(
+            "How gradients travel: ring works everywhere (gRPC), nccl needs NVIDIA GPUs, auto picks nccl"
+            " where it can."
+        ),
     )
     bytes_per_pack: int = Field(
         0,
-        description="Gradients are sent in packs of this many bytes, so that the first packs travel while the backward pass still "
-        "runs. 0: all in one pack.",
+        description=(
+            "Gradients are sent in packs of this many bytes, so that the first packs travel while the"
+            " backward pass still runs. 0: all in one pack."
+        ),
         ge=0,
     )
     timeout_seconds: float | None = Field(
-        None, description="Give up on a single exchange after this many seconds. Left out: wait for ever.", gt=0
+        None,
+        description="Give up on a single exchange after this many seconds. Left out: wait for ever.",
+        gt=0,
     )
 
 
 def create(options: Options, cluster: Cluster | None, startup_timeout: float) -> tf.distribute.Strategy:
-    """Makes a `tf.distribute.MultiWorkerMirroredStrategy`, or fails naming the tasks that did not start in time."""
+    """Makes a `tf.distribute.MultiWorkerMirroredStrategy`, or fails naming the tasks that did not start in
+    time.
+    """
     from tfdist.strategies import tensorflow_startup
 
     if cluster is None:
         raise ConfigError(
-            "Strategy 'multi_worker_mirrored' needs a cluster, and none was given or found in the environment.",
-            "pass cluster=Cluster.from_yaml(path), set TF_CONFIG, or write cluster: {local: {workers: 2}} in the YAML",
+            "Strategy 'multi_worker_mirrored' needs a cluster, and none was given or found in the"
+            " environment.",
+            "pass cluster=Cluster.from_yaml(path), set TF_CONFIG, or write cluster: {local: {workers: 2}} in"
+            " the YAML",
         )
     if any(task.type == "ps" for task in cluster.tasks):
         raise ConfigError(
-            f"Strategy 'multi_worker_mirrored' has no use for the ps tasks of the cluster ({cluster.source}).",
+            "Strategy 'multi_worker_mirrored' has no use for the ps tasks of the cluster"
+            f" ({cluster.source}).",
             "use kind: parameter_server, or leave ps out of the cluster",
         )
     return tensorflow_startup.start_multi_worker(

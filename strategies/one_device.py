@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pydantic import Field
+from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
 from tfdist.errors import ConfigError
-from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 if TYPE_CHECKING:
     import tensorflow as tf

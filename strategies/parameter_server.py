@@ -1,14 +1,14 @@
-"""`parameter_server`: a chief hands out work, workers compute at their own pace, ps tasks hold the weights."""
+"""`parameter_server`: a chief hands out work, workers compute at their own pace, ps tasks hold weights."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
+from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
 from tfdist.errors import ConfigError
-from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -19,25 +19,34 @@ class Options(StrategyOptions):
 
     closures_in_flight: int | None = Field(
         None,
-        description="Units of work, each of steps_per_call steps, that workers may hold at a time. An update is computed from weights "
-        "at most (closures_in_flight - 1) x steps_per_call updates old. Left out: two for each worker.",
+        description=(
+            "Units of work, each of steps_per_call steps, that workers may hold at a time. An update is"
+            " computed from weights at most (closures_in_flight - 1) x steps_per_call updates old. Left out:"
+            " two for each worker."
+        ),
         ge=1,
     )
 
 
-def create(options: Options, cluster: Cluster | None, startup_timeout: float) -> tf.distribute.ParameterServerStrategy:
-    """Makes the chief's `tf.distribute.ParameterServerStrategy`; workers and ps serve it and end their process."""
+def create(
+    options: Options, cluster: Cluster | None, startup_timeout: float
+) -> tf.distribute.ParameterServerStrategy:
+    """Makes the chief's `tf.distribute.ParameterServerStrategy`; workers and ps serve it and end their
+    process.
+    """
     from tfdist.strategies import tensorflow_startup
 
     if cluster is None:
         raise ConfigError(
             "Strategy 'parameter_server' needs a cluster, and none was given or found in the environment.",
-            "pass cluster=Cluster.from_yaml(path), set TF_CONFIG, or write cluster: {local: {workers: 2, ps: 1}} in the YAML",
+            "pass cluster=Cluster.from_yaml(path), set TF_CONFIG, or write cluster: {local: {workers: 2, ps:"
+            " 1}} in the YAML",
         )
     for type_ in ("chief", "worker", "ps"):
         if type_ not in cluster.addresses:
             raise ConfigError(
-                f"Strategy 'parameter_server' needs a chief, workers and ps; the cluster ({cluster.source}) has no {type_}.",
+                f"Strategy 'parameter_server' needs a chief, workers and ps; the cluster ({cluster.source})"
+                f" has no {type_}.",
                 f"add {type_}: [host:port] to the cluster",
             )
     return tensorflow_startup.start_parameter_server(cluster, startup_timeout)
@@ -49,7 +58,10 @@ def _engine_options(options: Options) -> dict[str, Any]:
 
 KIND = StrategyKind(
     name="parameter_server",
-    summary="Many or uneven workers that must not wait for one another, or weights too large for one device's memory.",
+    summary=(
+        "Many or uneven workers that must not wait for one another, or weights too large for one device's"
+        " memory."
+    ),
     options=Options,
     create=create,
     engine="tfdist.engines.parameter_server:ParameterServerEngine",

@@ -10,10 +10,10 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from pydantic import ValidationError
+from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
 from tfdist.errors import ConfigError
-from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 ENTRY_POINT_GROUP = "tfdist.strategies"
 DEFAULT_STARTUP_TIMEOUT = 60.0
@@ -36,7 +36,8 @@ def kinds() -> dict[str, StrategyKind]:
     """Gives every installed strategy kind by its name.
 
     Raises:
-        ConfigError: If an installed package registers something that is not a `StrategyKind`, or a name twice.
+        ConfigError: If an installed package registers something that is not a `StrategyKind`, or a name
+            twice.
 
     Example:
         >>> sorted(kinds())[:2]
@@ -47,13 +48,14 @@ def kinds() -> dict[str, StrategyKind]:
         kind = entry.load()
         if not isinstance(kind, StrategyKind):
             raise ConfigError(
-                f"Entry point {entry.name} = {entry.value} in group {ENTRY_POINT_GROUP} is not a StrategyKind; "
-                f"received {kind!r}.",
+                f"Entry point {entry.name} = {entry.value} in group {ENTRY_POINT_GROUP} is not a"
+                f" StrategyKind; received {kind!r}.",
                 "point it at an instance of tfdist.strategies.kind.StrategyKind",
             )
         if kind.name in found:
             raise ConfigError(
-                f"Two installed packages register the strategy kind {kind.name!r}; the second is {entry.value}.",
+                f"Two installed packages register the strategy kind {kind.name!r}; the second is"
+                f" {entry.value}.",
                 "uninstall one of them, or give its kind another name",
             )
         found[kind.name] = kind
@@ -92,7 +94,8 @@ def make_strategy(
         **options: The kind's options.
 
     Returns:
-        A `tf.distribute.Strategy` for the kinds that come with tfdist, usable with `tfdist.fit` and in a custom loop.
+        A `tf.distribute.Strategy` for the kinds that come with tfdist, usable with `tfdist.fit` and in a
+        custom loop.
 
     Raises:
         ConfigError: If the kind, an option or the cluster does not fit.

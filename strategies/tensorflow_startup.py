@@ -1,8 +1,9 @@
-"""Starting and ending TensorFlow's part of a cluster, with deadlines. The only module of strategies that touches
-TensorFlow internals. Tested with TensorFlow 2.21.
+"""Starting and ending TensorFlow's part of a cluster, with deadlines. The only module of strategies that
+touches TensorFlow internals. Tested with TensorFlow 2.21.
 
-TensorFlow's own constructors wait for missing tasks for ever, silently, without letting any Python code or signal handler run.
-Its coordination service, set up beforehand with a registration barrier, makes them fail in time and name who is missing.
+TensorFlow's own constructors wait for missing tasks for ever, silently, without letting any Python code or
+signal handler run. Its coordination service, set up beforehand with a registration barrier, makes them fail
+in time and name who is missing.
 """
 
 from __future__ import annotations
@@ -47,14 +48,20 @@ def start_multi_worker(
         timeout_seconds=timeout_seconds,
         implementation=tf.distribute.experimental.CommunicationImplementation[communication.upper()],
     )
-    addresses = {type_: list(cluster.addresses[type_]) for type_ in ("chief", "worker") if type_ in cluster.addresses}
+    addresses = {
+        type_: list(cluster.addresses[type_]) for type_ in ("chief", "worker") if type_ in cluster.addresses
+    }
     task = cluster.task
     if task is None or task not in cluster.training_tasks:
         raise ConfigError(
-            f"The cluster ({cluster.source}) does not say which of its training tasks this process is; it says {task}.",
-            "start the tasks with `tfdist fit` or `tfdist launch`, set TF_CONFIG, or pass cluster.with_task(Task('worker', 0))",
+            f"The cluster ({cluster.source}) does not say which of its training tasks this process is; it"
+            f" says {task}.",
+            "start the tasks with `tfdist fit` or `tfdist launch`, set TF_CONFIG, or pass"
+            " cluster.with_task(Task('worker', 0))",
         )
-    if task != cluster.chief:  # TensorFlow's message about a missing leader does not name it, so it is waited for here
+    if (
+        task != cluster.chief
+    ):  # TensorFlow's message about a missing leader does not name it, so it is waited for here
         wait_for({cluster.chief: cluster.address(cluster.chief)}, startup_timeout)
     _configure_coordination(addresses, startup_timeout)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -72,7 +79,8 @@ def start_multi_worker(
 
 
 def start_parameter_server(cluster: Cluster, startup_timeout: float) -> tf.distribute.ParameterServerStrategy:
-    """Gives the chief its strategy. In a worker or ps task: serves the chief until it ends, then ends the process.
+    """Gives the chief its strategy. In a worker or ps task: serves the chief until it ends, then ends the
+    process.
 
     Raises:
         ClusterError: If a task cannot be reached within `startup_timeout` seconds, naming it.
@@ -86,8 +94,10 @@ def start_parameter_server(cluster: Cluster, startup_timeout: float) -> tf.distr
     specification = tf.train.ClusterSpec(addresses)
     if task is None or task.type not in types:
         raise ConfigError(
-            f"The cluster ({cluster.source}) does not say which of its tasks this process is; it says {task}.",
-            "start the tasks with `tfdist fit` or `tfdist launch`, set TF_CONFIG, or pass cluster.with_task(Task('chief', 0))",
+            f"The cluster ({cluster.source}) does not say which of its tasks this process is; it says"
+            f" {task}.",
+            "start the tasks with `tfdist fit` or `tfdist launch`, set TF_CONFIG, or pass"
+            " cluster.with_task(Task('chief', 0))",
         )
     if task.type != "chief":
         _serve(cluster, task, specification, startup_timeout)
@@ -129,7 +139,8 @@ def _configure_coordination(addresses: dict[str, list[str]], startup_timeout: fl
     from tensorflow.python.eager import context
 
     jobs = [
-        coordination_config_pb2.CoordinatedJob(name=type_, num_tasks=len(hosts)) for type_, hosts in addresses.items()
+        coordination_config_pb2.CoordinatedJob(name=type_, num_tasks=len(hosts))
+        for type_, hosts in addresses.items()
     ]
     leader = next(iter(addresses))
     context.context().configure_coordination_service(
@@ -149,14 +160,15 @@ def _startup_error(
     text = str(error)
     if "Could not start gRPC server" in text:
         return ClusterError(
-            f"{task} cannot listen on its address {cluster.address(task)}: the port is taken, or the address is not this "
-            "machine's.",
-            "end what listens there (`ss -ltnp` lists it), or choose another port; run each task on the machine its address names",
+            f"{task} cannot listen on its address {cluster.address(task)}: the port is taken, or the address"
+            " is not this machine's.",
+            "end what listens there (`ss -ltnp` lists it), or choose another port; run each task on the"
+            " machine its address names",
         )
     if "program startup" in text or "already initialized" in text:
         return ConfigError(
-            f"{task} cannot join the cluster: TensorFlow was used in this process before the strategy was made. "
-            f"TensorFlow says: {text.splitlines()[0]}",
+            f"{task} cannot join the cluster: TensorFlow was used in this process before the strategy was"
+            f" made. TensorFlow says: {text.splitlines()[0]}",
             "make the strategy right after the imports, once per process (in a notebook: restart the kernel)",
         )
     missing = [Task(type_, int(index)) for type_, index in _timed_out_tasks(text)]
@@ -189,7 +201,8 @@ def end_without_waiting() -> None:
 
 
 def _end_together(task: Task) -> None:
-    """Makes this task wait for the others when it ends, since TensorFlow takes one that leaves early for dead.
+    """Makes this task wait for the others when it ends, since TensorFlow takes one that leaves early for
+    dead.
 
     A chief that still writes the model would otherwise be stopped by its workers' leaving.
     """
@@ -200,9 +213,14 @@ def _end_together(task: Task) -> None:
             return
         try:
             context.context().wait_at_barrier("tfdist_end", math.ceil(END_BARRIER_SECONDS * 1000))
-        except Exception as error:  # the work is done; whatever went wrong elsewhere must not turn it into a failure
+        except (
+            Exception
+        ) as error:  # the work is done; whatever went wrong elsewhere must not turn it into a failure
             logging.warning(
-                "%s is done, but not all others ended within %g s: %s", task, END_BARRIER_SECONDS, str(error).splitlines()[0]
+                "%s is done, but not all others ended within %g s: %s",
+                task,
+                END_BARRIER_SECONDS,
+                str(error).splitlines()[0],
             )
 
     atexit.register(wait)

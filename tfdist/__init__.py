@@ -6,6 +6,7 @@ The names below are loaded when first used, so that `import tfdist` does not imp
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ _HOMES = {
     "fit": "tfdist.training.fit",
     "make_strategy": "tfdist.strategies.registry",
 }
+
+_here = Path(__file__).parent
+# In a checkout `strategies/` stands beside this package; see `package-dir` in pyproject.toml.
+if not (_here / "strategies").exists():
+    __path__.append(str(_here.parent))
 
 __version__ = "0.1.0"
 __all__ = [

@@ -15,8 +15,8 @@ SECONDS_BETWEEN_ATTEMPTS = 1.0
 def wait_until_gone(address: str) -> None:
     """Waits until nothing listens at an address any more.
 
-    Holds a connection open, so that the end is noticed at once and nothing is polled meanwhile. A connection that breaks is
-    opened anew; only when that fails several times in a row has the other side ended.
+    Holds a connection open, so that the end is noticed at once and nothing is polled meanwhile. A connection
+    that breaks is opened anew; only when that fails several times in a row has the other side ended.
 
     Args:
         address: `host:port`.

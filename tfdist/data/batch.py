@@ -14,8 +14,8 @@ class Part(NamedTuple):
     """One replica's part of one global batch.
 
     Attributes:
-        data: `(x,)`, `(x, y)` or `(x, y, sample_weight)`, each a structure of tensors with at least one row. A replica
-            for which the batch has no row left borrows the batch's first row, with `rows` 0.
+        data: `(x,)`, `(x, y)` or `(x, y, sample_weight)`, each a structure of tensors with at least one row.
+            A replica for which the batch has no row left borrows the batch's first row, with `rows` 0.
         rows: Rows of this part that count, float32 scalar.
         share: `rows` over the rows of the global batch, float32 scalar. The shares of all replicas sum to 1.
     """
@@ -45,7 +45,8 @@ def take_part(data: Any, parts: int, index: int | tf.Tensor, total: tf.Tensor | 
     rows = row_count(data)
     begin, end = part_bounds(rows, parts, index)
     own = end - begin
-    # max(): layers, losses and metrics do not have to cope with batches of no rows; the share of 0 undoes the row.
+    # max(): layers, losses and metrics do not have to cope with batches of no rows; the share of 0 undoes the
+    # row.
     begin = tf.minimum(begin, tf.maximum(rows - 1, 0))
     end = tf.maximum(end, begin + 1)
     part = keras.tree.map_structure(lambda tensor: tensor[begin:end], data)

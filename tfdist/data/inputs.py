@@ -28,8 +28,8 @@ def make_source(
     """Reads data as Keras `fit` would.
 
     Args:
-        x: Arrays (one, or a list or dict of them), a `tf.data.Dataset` or `keras.utils.PyDataset` that yields global
-            batches, or a generator of global batches.
+        x: Arrays (one, or a list or dict of them), a `tf.data.Dataset` or `keras.utils.PyDataset` that yields
+            global batches, or a generator of global batches.
         y: Labels, for arrays only.
         sample_weight: One weight per row, for arrays only.
         batch_size: Rows in a global batch, for arrays only; 32 when left out.
@@ -44,7 +44,9 @@ def make_source(
         ConfigError: Where the arguments do not go together.
     """
     if x is None:
-        raise ConfigError("No data was given: x is None.", "pass arrays, a tf.data.Dataset or a PyDataset as x")
+        raise ConfigError(
+            "No data was given: x is None.", "pass arrays, a tf.data.Dataset or a PyDataset as x"
+        )
     source: Source
     if isinstance(x, tf.data.Dataset | keras.utils.PyDataset) or _is_generator(x):
         _refuse_with_batched_input(x, y=y, sample_weight=sample_weight, batch_size=batch_size)
@@ -81,8 +83,10 @@ def _refuse_with_batched_input(x: Any, **given: Any) -> None:
         if value is not None:
             shown = name if name != "batch_size" else "global_batch_size"
             raise ConfigError(
-                f"{shown} was given together with a {type(x).__name__}, which yields whole batches by itself.",
-                f"leave {shown} out and let the {type(x).__name__} yield (x, y[, sample_weight]) global batches",
+                f"{shown} was given together with a {type(x).__name__}, which yields whole batches by"
+                " itself.",
+                f"leave {shown} out and let the {type(x).__name__} yield (x, y[, sample_weight]) global"
+                " batches",
             )
 
 
@@ -100,7 +104,9 @@ def _checked_batch_size(batch_size: int | None) -> int:
 def _class_weight_transform(class_weight: Mapping[int, float]) -> Any:
     """Gives a transform that turns class weights into sample weights."""
     classes = sorted(class_weight)
-    if not classes or any(isinstance(index, bool) or not hasattr(index, "__index__") or index < 0 for index in classes):
+    if not classes or any(
+        isinstance(index, bool) or not hasattr(index, "__index__") or index < 0 for index in classes
+    ):
         raise ConfigError(
             f"class_weight must map class indices (0, 1, …) to weights; received {dict(class_weight)!r}.",
             "for example class_weight={0: 1.0, 1: 5.0}",

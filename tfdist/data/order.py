@@ -1,4 +1,6 @@
-"""The order of the rows in an epoch: a function of the seed and the epoch alone, so every task computes the same."""
+"""The order of the rows in an epoch: a function of the seed and the epoch alone, so every task computes the
+same.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ def epoch_order(rows: int, seed: int, epoch: int) -> np.ndarray:
         epoch: Number of the epoch, from 0.
 
     Returns:
-        A permutation of `range(rows)`, dtype int64, shape `(rows,)`. It comes from the counter-based generator Philox
-        (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), so epochs are independent streams and any
-        epoch is reached without computing those before it.
+        A permutation of `range(rows)`, dtype int64, shape `(rows,)`. It comes from the counter-based
+        generator Philox (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), so epochs are
+        independent streams and any epoch is reached without computing those before it.
 
     Example:
         >>> sorted(epoch_order(4, seed=7, epoch=0).tolist())

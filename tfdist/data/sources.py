@@ -1,7 +1,7 @@
 """What users pass as `x`, `y` and `sample_weight`, read as one global batch after the other.
 
-A source gives each epoch as a `tf.data.Dataset` of global batches `(x[, y[, sample_weight]])`. Every task builds the
-same one; `parts_of_replicas` then keeps what this task's replicas need.
+A source gives each epoch as a `tf.data.Dataset` of global batches `(x[, y[, sample_weight]])`. Every task
+builds the same one; `parts_of_replicas` then keeps what this task's replicas need.
 """
 
 from __future__ import annotations
@@ -40,23 +40,43 @@ class Source(ABC):
     replayable: bool = True
     identical_by_construction: bool = False
 
-    @abstractmethod
-    def global_batches(self, epoch: int) -> tf.data.Dataset:
-        """Gives the global batches of epoch `epoch`, before `transform`."""
+    def __init__(self) -> None:
+        self._pipelines: dict[Any, tf.data.Dataset] = {}
 
-    def epoch(self, epoch: int) -> tf.data.Dataset:
-        """Gives the global batches of epoch `epoch` as tuples `(x[, y[, sample_weight]])`."""
-        dataset = self.global_batches(epoch)
-        if self.transform is not None:
-            transform = self.transform
-            dataset = dataset.map(lambda *data: transform(data), num_parallel_calls=1)
-        return dataset
+    @abstractmethod
+    def global_batches(self) -> tf.data.Dataset:
+        """Makes the dataset of global batches, before `transform`; each iterator of it reads the current
+        epoch.
+        """
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Makes the iterators that are created from now on read epoch `epoch`."""
+        del epoch  # for sources whose own order decides
+
+    def pipeline(
+        self, key: Any = None, finish: Callable[[tf.data.Dataset], tf.data.Dataset] = lambda dataset: dataset
+    ) -> tf.data.Dataset:
+        """Gives the dataset of global batches, finished in some way; made once, since making it takes longer
+        than small epochs.
+
+        Args:
+            key: Names the way.
+            finish: Turns the dataset of batches `(x[, y[, sample_weight]])` into the one wanted.
+        """
+        if key not in self._pipelines:
+            with tf.device("CPU:0"):
+                dataset = self.global_batches()
+                if self.transform is not None:
+                    transform = self.transform
+                    dataset = dataset.map(lambda *data: transform(data), num_parallel_calls=1)
+                self._pipelines[key] = finish(dataset)
+        return self._pipelines[key]
 
     def first_batch(self) -> tuple[Any, ...]:
         """Gives one global batch, to build the model with."""
-        with tf.device("CPU:0"):
-            for data in self.epoch(0).take(1):
-                return data
+        self.begin_epoch(0)
+        for data in self.pipeline().take(1):
+            return data
         raise ConfigError(
             "The data is empty: not one batch could be read from it.",
             "pass data with at least one row; if it comes from files, check that their pattern matches any",
@@ -64,11 +84,14 @@ class Source(ABC):
 
 
 class ArraySource(Source):
-    """Arrays in memory: NumPy, pandas, TensorFlow tensors or anything `numpy.asarray` takes, in any structure."""
+    """Arrays in memory: NumPy, pandas, TensorFlow tensors or anything `numpy.asarray` takes, in any
+    structure.
+    """
 
     identical_by_construction = True
 
     def __init__(self, data: tuple[Any, ...], batch_size: int, shuffle: bool, seed: int) -> None:
+        super().__init__()
         self._arrays = keras.tree.map_structure(_as_tensor, data)
         lengths = {int(array.shape[0]) for array in keras.tree.flatten(self._arrays)}
         if len(lengths) != 1:
@@ -80,14 +103,20 @@ class ArraySource(Source):
         self.rows = lengths.pop()
         self.batches = batch_count(self.rows, batch_size)
         self._batch_size = batch_size
-        self._shuffle = shuffle
         self._seed = seed
+        self._order: tf.Variable | None = None
+        if shuffle and self.rows:
+            with tf.device("CPU:0"):
+                self._order = tf.Variable(epoch_order(self.rows, seed, 0), trainable=False)
 
-    def global_batches(self, epoch: int) -> tf.data.Dataset:
-        """Gives the batches of an epoch; shuffled by `(seed, epoch)` when asked for."""
-        arrays, size, rows = self._arrays, self._batch_size, self.rows
-        with tf.device("CPU:0"):
-            order = tf.constant(epoch_order(rows, self._seed, epoch)) if self._shuffle else None
+    def begin_epoch(self, epoch: int) -> None:
+        """Shuffles the rows by `(seed, epoch)`, if they are to be shuffled."""
+        if self._order is not None:
+            self._order.assign(epoch_order(int(self._order.shape[0]), self._seed, epoch))
+
+    def global_batches(self) -> tf.data.Dataset:
+        """Makes the dataset that cuts batches out of the arrays."""
+        arrays, order, size, rows = self._arrays, self._order, self._batch_size, self.rows
 
         def read(index: tf.Tensor) -> tuple[Any, ...]:
             begin = index * size
@@ -103,12 +132,13 @@ class DatasetSource(Source):
     """A `tf.data.Dataset` that yields global batches."""
 
     def __init__(self, dataset: tf.data.Dataset) -> None:
+        super().__init__()
         self._dataset = dataset.map(lambda *data: _as_tuple(data))
         cardinality = int(dataset.cardinality())
         self.batches = cardinality if cardinality >= 0 else None
         self.endless = cardinality == tf.data.INFINITE_CARDINALITY
 
-    def global_batches(self, epoch: int) -> tf.data.Dataset:
+    def global_batches(self) -> tf.data.Dataset:
         """Gives the dataset; its own shuffles decide how epochs differ."""
         return self._dataset
 
@@ -117,6 +147,7 @@ class SequenceSource(Source):
     """A `keras.utils.PyDataset`: batches by index, with an order per epoch that all tasks agree on."""
 
     def __init__(self, sequence: keras.utils.PyDataset, shuffle: bool, seed: int) -> None:
+        super().__init__()
         count = sequence.num_batches
         if count is None or math.isinf(count):
             raise ConfigError(
@@ -127,23 +158,30 @@ class SequenceSource(Source):
         self.batches = int(count)
         self._shuffle = shuffle
         self._seed = seed
-        self._epoch_started = 0
-        self._signature = _signature(_as_tuple(sequence[0])) if self.batches else None
+        self._epochs_begun = 0
+        self._order = np.arange(self.batches)
 
-    def global_batches(self, epoch: int) -> tf.data.Dataset:
-        """Gives the batches of an epoch, in an order shuffled by `(seed, epoch)` when asked for."""
-        if self._signature is None:
-            return tf.data.Dataset.range(0)
-        for _ in range(self._epoch_started, epoch):
+    def begin_epoch(self, epoch: int) -> None:
+        """Shuffles the batches by `(seed, epoch)`, if they are to be shuffled, and tells the sequence of
+        ended epochs.
+        """
+        for _ in range(self._epochs_begun, epoch):
             self._sequence.on_epoch_end()
-        self._epoch_started = max(self._epoch_started, epoch)
-        order = epoch_order(self.batches, self._seed, epoch) if self._shuffle else np.arange(self.batches)
+        self._epochs_begun = max(self._epochs_begun, epoch)
+        if self._shuffle:
+            self._order = epoch_order(len(self._order), self._seed, epoch)
+
+    def global_batches(self) -> tf.data.Dataset:
+        """Makes the dataset that asks the sequence for its batches, one after the other."""
+        if not self.batches:
+            return tf.data.Dataset.range(0)
 
         def read() -> Iterable[Any]:
-            for index in order:
+            for index in self._order:
                 yield _as_tuple(self._sequence[int(index)])
 
-        return tf.data.Dataset.from_generator(read, output_signature=self._signature)
+        signature = _signature(_as_tuple(self._sequence[0]))
+        return tf.data.Dataset.from_generator(read, output_signature=signature)
 
 
 class GeneratorSource(Source):
@@ -152,13 +190,15 @@ class GeneratorSource(Source):
     replayable = False
 
     def __init__(self, generator: Iterable[Any]) -> None:
+        super().__init__()
         self._iterator = iter(generator)
         try:
             self._first: tuple[Any, ...] | None = _as_tuple(next(self._iterator))
         except StopIteration:
             raise ConfigError(
                 "The generator passed as x ended before its first batch.",
-                "pass a generator that yields (x, y) batches; one that was read to its end cannot be read again",
+                "pass a generator that yields (x, y) batches; one that was read to its end cannot be read"
+                " again",
             ) from None
         self._signature = _signature(self._first)
 
@@ -167,8 +207,8 @@ class GeneratorSource(Source):
         batch = keras.tree.map_structure(tf.convert_to_tensor, self._first)
         return batch if self.transform is None else self.transform(batch)
 
-    def global_batches(self, epoch: int) -> tf.data.Dataset:
-        """Gives what the generator has left."""
+    def global_batches(self) -> tf.data.Dataset:
+        """Makes the dataset of what the generator has left."""
 
         def read() -> Iterable[Any]:
             if self._first is not None:
@@ -181,31 +221,34 @@ class GeneratorSource(Source):
 
 
 def parts_of_replicas(
-    source: Source, epoch: int, replicas: Sequence[int], total_replicas: int, fingerprint: bool
+    source: Source, replicas: Sequence[int], total_replicas: int, fingerprint: bool
 ) -> tf.data.Dataset:
-    """Gives an epoch as the parts that the replicas of this task work on.
+    """Gives the current epoch as the parts that the replicas of this task work on.
 
     Args:
         source: The data.
-        epoch: Number of the epoch, from 0.
         replicas: Global numbers of this task's replicas.
         total_replicas: Replicas in the whole job.
-        fingerprint: Whether to compute a number from each global batch's labels (or inputs, where there are none), so
-            that tasks can notice that they read different rows.
+        fingerprint: Whether to compute a number from each global batch's labels (or inputs, where there are
+            none), so that tasks can notice that they read different rows.
 
     Returns:
-        A dataset of `(parts, fingerprint)`: a tuple with one `Part` for each of `replicas`, and a float64 scalar.
+        A dataset of `(parts, fingerprint)`: a tuple with one `Part` for each of `replicas`, and a float64
+        scalar.
     """
 
     def split(*data: Any) -> tuple[tuple[Part, ...], tf.Tensor]:
         parts = tuple(take_part(data, total_replicas, replica) for replica in replicas)
         return parts, _fingerprint(data) if fingerprint else tf.constant(0.0, tf.float64)
 
-    return source.epoch(epoch).map(split, num_parallel_calls=1).prefetch(4)
+    def finish(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        return dataset.map(split, num_parallel_calls=1).prefetch(4)
+
+    return source.pipeline(("parts", *replicas, total_replicas, fingerprint), finish)
 
 
 def _fingerprint(data: tuple[Any, ...]) -> tf.Tensor:
-    """Hashes the labels of a batch to a number below 2**31, so that sums over thousands of steps stay exact."""
+    """Hashes the labels of a batch to a number below 2**31, so that sums over many steps stay exact."""
     leaves = keras.tree.flatten(data[1] if len(data) > 1 else data[0])
     text = tf.strings.join([tf.io.serialize_tensor(leaf) for leaf in leaves if isinstance(leaf, tf.Tensor)])
     return tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.float64)
@@ -234,7 +277,8 @@ def _as_tensor(array: Any) -> tf.Tensor:
         array = np.asarray(array)
         if array.dtype == object:
             raise ConfigError(
-                f"An input array holds Python objects (dtype object, shape {array.shape}), not numbers or strings.",
+                f"An input array holds Python objects (dtype object, shape {array.shape}), not numbers or"
+                " strings.",
                 "convert it first, for example with .astype('float32') or .astype(str)",
             )
         if array.dtype.kind == "f" and array.dtype.name != keras.config.floatx():

@@ -17,8 +17,8 @@ def make_block_reader(element_spec: Any) -> Any:
         element_spec: The types of a batch, as its dataset gives them.
 
     Returns:
-        A function `(iterator, count) -> (rows, sizes)`: the rows of up to `count` batches, joined, in the structure of a batch; and
-        the rows of each batch, int64, shape `(batches read,)`.
+        A function `(iterator, count) -> (rows, sizes)`: the rows of up to `count` batches, joined, in the
+        structure of a batch; and the rows of each batch, int64, shape `(batches read,)`.
     """
     specs = keras.tree.flatten(element_spec)
 

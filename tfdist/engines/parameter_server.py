@@ -1,19 +1,21 @@
-"""The engine of the parameter server: the chief hands out blocks of global batches, workers update the weights on the ps.
+"""The engine of the parameter server: the chief hands out blocks of global batches, workers update the
+weights on the ps.
 
                  block of k batches
-    chief  ───────────────────────────▶  worker: k times {read weights, forward, backward, update}  ⇄  ps: weights
-           ◀───────────────────────────
+    chief  ─────────────────────▶  worker: k times {read weights, forward, backward, update}  ⇄  ps: weights
+           ◀─────────────────────
              what the metrics counted
 
 At most `closures_in_flight` blocks are out at a time, so an update is computed from weights that are at most
-`(closures_in_flight - 1) x k` updates old. Every row of an epoch is in one block. A worker that dies loses its block, which
-TensorFlow hands to another one: those updates may be applied twice.
+`(closures_in_flight - 1) x k` updates old. Every row of an epoch is in one block. A worker that dies loses
+its block, which TensorFlow hands to another one: those updates may be applied twice.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -48,14 +50,16 @@ class ParameterServerEngine(Engine):
     def __init__(self, strategy: Any, closures_in_flight: int | None = None) -> None:
         self.strategy = strategy
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        workers = strategy.cluster_resolver.cluster_spec().num_tasks("worker")
+        devices = tf.config.list_logical_devices("CPU")  # every task has one
+        workers = sum("/job:worker/" in device.name for device in devices)
         self.closures_in_flight = closures_in_flight or 2 * workers
 
     def bind(self, model: keras.Model, batch: tuple[Any, ...], accumulate_steps: int) -> None:
         """Creates all variables of the model, its weights on the ps."""
         if model.run_eagerly:
             raise ConfigError(
-                "The model was compiled with run_eagerly=True, but parameter_server sends graphs to its workers.",
+                "The model was compiled with run_eagerly=True, but parameter_server sends graphs to its"
+                " workers.",
                 "leave run_eagerly out, or debug under strategy='one_device'",
             )
         with self.strategy.scope():
@@ -65,7 +69,7 @@ class ParameterServerEngine(Engine):
         self._accumulate_steps = accumulate_steps
         self._train_metrics = MetricStates(model)
         self._evaluation_metrics = MetricStates(model)
-        self._closures: dict[Any, Callable[..., Any]] = {}
+        self._closures: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}
         self._steps_handed_out = 0
 
     def train(self, source: Source, epoch: int) -> BlockSteps:
@@ -80,24 +84,30 @@ class ParameterServerEngine(Engine):
 
     def predict(self, source: Source, steps: int | None) -> Any:
         """Predicts on the workers, batch by batch, and puts the outputs in order."""
-        dataset = source.epoch(0)
-        dataset = dataset if steps is None else dataset.take(steps)
+        source.begin_epoch(0)
+        dataset = source.pipeline()
 
         def closure(data: Any) -> Any:
             part = batch_of_block(data, tf.shape(keras.tree.flatten(data)[0], tf.int64)[:1], 0, 0)
             outputs = self.strategy.run(lambda: predict_step(self.model, part))
-            return keras.tree.map_structure(lambda value: self.strategy.experimental_local_results(value)[0], outputs)
+            return keras.tree.map_structure(
+                lambda value: self.strategy.experimental_local_results(value)[0], outputs
+            )
 
-        function = tf.function(closure, input_signature=[open_rows_signature(dataset.element_spec)], autograph=False)
+        function = tf.function(
+            closure, input_signature=[open_rows_signature(dataset.element_spec)], autograph=False
+        )
         pending: collections.deque[Any] = collections.deque()
         outputs = []
-        for data in dataset.prefetch(2):
+        for data in itertools.islice(dataset, steps):
             if len(pending) == self.closures_in_flight:
                 outputs.append(self._fetch(pending.popleft()))
             pending.append(self.schedule(function, (data,)))
         outputs.extend(self._fetch(remote) for remote in pending)
         if not outputs:
-            raise ConfigError("There is nothing to predict: the data is empty.", "pass data with at least one row")
+            raise ConfigError(
+                "There is nothing to predict: the data is empty.", "pass data with at least one row"
+            )
         return keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *outputs)
 
     def sum_over_tasks(self, number: int) -> int:
@@ -124,13 +134,16 @@ class ParameterServerEngine(Engine):
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Says what an error of the cluster means, and clears it, since TensorFlow would raise it again later."""
+        """Says what an error of the cluster means, and clears it, since TensorFlow would raise it again
+        later.
+        """
         try:
             yield
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
             self._forget_errors()
             raise TrainingError(
-                f"A task of the cluster cannot be reached any more. TensorFlow says: {str(error).splitlines()[0]}",
+                "A task of the cluster cannot be reached any more. TensorFlow says:"
+                f" {str(error).splitlines()[0]}",
                 "look into the logs of the ps and worker tasks; then start the job again",
             ) from error
         except tf.errors.OpError:
@@ -142,9 +155,15 @@ class ParameterServerEngine(Engine):
             self.coordinator.join()
 
     def _steps(
-        self, source: Source, epoch: int, key: tuple[Any, ...], replica: Callable[..., Any], metrics: MetricStates
+        self,
+        source: Source,
+        epoch: int,
+        key: tuple[Any, ...],
+        replica: Callable[..., Any],
+        metrics: MetricStates,
     ) -> BlockSteps:
-        dataset = source.epoch(epoch).prefetch(2 * self.max_steps_per_call)
+        source.begin_epoch(epoch)
+        dataset = source.pipeline("blocks", lambda batches: batches.prefetch(2 * self.max_steps_per_call))
         key = (*key, str(dataset.element_spec))
         if key not in self._closures:
             signature = [
@@ -165,7 +184,9 @@ class ParameterServerEngine(Engine):
             def one_step(index: Any, begin: Any, states: Any) -> Any:
                 part = batch_of_block(rows, sizes, index, begin)
                 # run(): in a closure Keras's optimizers fail outside a replica context.
-                new = self.strategy.run(lambda: replica_step(part, states, first_step + tf.cast(index, tf.int64)))
+                new = self.strategy.run(
+                    lambda: replica_step(part, states, first_step + tf.cast(index, tf.int64))
+                )
                 new = [self.strategy.experimental_local_results(value)[0] for value in new]
                 return index + 1, begin + sizes[index], new
 
@@ -221,7 +242,7 @@ class BlockSteps(Steps):
         self._last_completion: float | None = None
 
     def run(self, steps: int) -> int:
-        """Hands out a block of up to `steps` batches; waits for the oldest one first where too many are out."""
+        """Hands out a block of up to `steps` batches, waiting for the oldest one where too many are out."""
         while len(self._pending) >= self._engine.closures_in_flight:
             self._complete_oldest()
         rows, sizes = self._read_block(self._iterator, tf.constant(steps))

@@ -1,6 +1,8 @@
-"""The engine of the synchronous strategies: every replica holds the model and works on its part of each global batch.
+"""The engine of the synchronous strategies: every replica holds the model and works on its part of each
+global batch.
 
-Several steps run in one graph call. All tasks make the same calls in the same order, so their collectives meet.
+Several steps run in one graph call. All tasks make the same calls in the same order, so their collectives
+meet.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from tfdist.step.evaluate import evaluate_step, predict_step
 from tfdist.step.metrics import MetricStates
 from tfdist.step.train import train_step
 
+
 class ReplicatedEngine(Engine):
     """Runs steps under `one_device`, `mirrored` and `multi_worker_mirrored`."""
 
@@ -31,6 +34,7 @@ class ReplicatedEngine(Engine):
         self.num_replicas = strategy.num_replicas_in_sync
         self._replicas = self._local_replicas()
         self._workers = self.num_replicas // len(self._replicas)
+        self._sum_function = tf.function(self._sum_over_tasks)
         resolver = strategy.cluster_resolver
         self.is_chief = self._replicas[0] == 0
         self._task = "this task" if resolver is None else f"{resolver.task_type}:{resolver.task_id}"
@@ -56,10 +60,14 @@ class ReplicatedEngine(Engine):
     def train(self, source: Source, epoch: int) -> ReplicatedSteps:
         """Starts a pass through the training data."""
         trainable = tuple(id(variable) for variable in self.model.trainable_variables)
-        if trainable != self._trainable:  # layers were frozen or unfrozen: the traced steps are for other weights
+        if (
+            trainable != self._trainable
+        ):  # layers were frozen or unfrozen: the traced steps are for other weights
             self._functions.pop("train", None)
             self._trainable = trainable
-        function = self._function("train", self._make_counting_function(self._train_replica, self._train_metrics))
+        function = self._function(
+            "train", self._make_counting_function(self._train_replica, self._train_metrics)
+        )
         return ReplicatedSteps(self, function, self._iterator(source, epoch), self._train_metrics)
 
     def evaluate(self, source: Source) -> ReplicatedSteps:
@@ -80,25 +88,29 @@ class ReplicatedEngine(Engine):
             own = np.repeat(rows > 0, np.maximum(rows, 1).astype(np.int64))  # leaves borrowed rows out
             outputs.append(keras.tree.map_structure(lambda array, own=own: array.numpy()[own], gathered))
         if not outputs:
-            raise TrainingError("There is nothing to predict: the data is empty.", "pass data with at least one row")
+            raise TrainingError(
+                "There is nothing to predict: the data is empty.", "pass data with at least one row"
+            )
         return keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *outputs)
 
     def sum_over_tasks(self, number: int) -> int:
         """Gives the sum of every task's number."""
         if self._workers == 1:
             return number
-        first, own = self._replicas[0], tf.constant(number, tf.int64)
+        return int(self._sum_function(tf.constant(number, tf.int64)))
 
+    def _sum_over_tasks(self, number: tf.Tensor) -> tf.Tensor:
         def replica() -> tf.Tensor:
-            return own if _static_replica_number() == first else tf.zeros_like(own)
+            return number if _static_replica_number() == self._replicas[0] else tf.zeros_like(number)
 
-        total = tf.function(lambda: self.strategy.reduce("SUM", self.strategy.run(replica), axis=None))
-        return int(total())
+        return self.strategy.reduce("SUM", self.strategy.run(replica), axis=None)
 
     def _iterator(self, source: Source, epoch: int) -> Iterator[Any]:
         compare = self._workers > 1 and not source.identical_by_construction
+        source.begin_epoch(epoch)
+        dataset = parts_of_replicas(source, self._replicas, self.num_replicas, compare)
         with tf.device("CPU:0"):
-            return iter(parts_of_replicas(source, epoch, self._replicas, self.num_replicas, compare))
+            return iter(dataset)
 
     def _function(self, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
         if name not in self._functions:
@@ -139,8 +151,8 @@ class ReplicatedEngine(Engine):
     ) -> Callable[..., Any]:
         """Makes the function that runs n steps in one graph and sums what they counted over all replicas.
 
-        Its results: steps done; the fingerprint of the rows this task read; and one float64 vector, summed over all
-        tasks: `[fingerprint, seconds, counted by each metric …]`.
+        Its results: steps done; the fingerprint of the rows this task read; and one float64 vector, summed
+        over all tasks: `[fingerprint, seconds, counted by each metric …]`.
         """
         strategy, replicas = self.strategy, self._replicas
 
@@ -159,9 +171,7 @@ class ReplicatedEngine(Engine):
                     weight = tf.cast(done + 1, tf.float64)  # so that the order of the batches counts
                     return done + 1, True, fingerprint + weight * batch_fingerprint, new_states
 
-                return tf.cond(
-                    optional.has_value(), step, lambda: (done, False, fingerprint, list(states))
-                )
+                return tf.cond(optional.has_value(), step, lambda: (done, False, fingerprint, list(states)))
 
             initial = [metrics.initial() for _ in replicas]
             done, _, fingerprint, states = tf.while_loop(
@@ -218,9 +228,10 @@ class ReplicatedSteps(Steps):
         workers = self._engine._workers
         if counted[0] != workers * float(fingerprint):
             raise TrainingError(
-                f"{self._engine._task} read other rows than the other tasks in the last {done} steps. Every task must pass "
-                "the same global batches in the same order; tfdist gives each its part.",
-                "seed the pipeline (keras.utils.set_random_seed(7) before it is built, or shuffle(seed=7)), and sort file names",
+                f"{self._engine._task} read other rows than the other tasks in the last {done} steps. Every"
+                " task must pass the same global batches in the same order; tfdist gives each its part.",
+                "seed the pipeline (keras.utils.set_random_seed(7) before it is built, or shuffle(seed=7)),"
+                " and sort file names",
             )
         self.metrics.add(counted[2:])
         # The time of the call before: that of this one is known to nobody before the tasks have exchanged it.
@@ -239,5 +250,7 @@ def _replica_number() -> tf.Tensor:
 def _static_replica_number() -> int:
     number = tf.get_static_value(_replica_number())
     if number is None:
-        raise TrainingError("TensorFlow did not give this replica's number while tracing a step; tested with TensorFlow 2.21.")
+        raise TrainingError(
+            "TensorFlow did not give this replica's number while tracing a step; tested with TensorFlow 2.21."
+        )
     return int(number)

@@ -1,0 +1,1 @@
+"""Small models and data that the configs and notebooks use."""

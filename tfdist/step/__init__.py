@@ -1,1 +1,1 @@
-"""One optimizer update on one replica: losses, gradients, optimizer, metrics and the other state of a model."""
+"""One optimizer update on one replica: losses, gradients, optimizer, metrics and a model's other state."""

@@ -1,4 +1,6 @@
-"""The forward pass of one replica on one part of a batch: predictions, loss and metrics, with nothing assigned."""
+"""The forward pass of one replica on one part of a batch: predictions, loss and metrics, with nothing
+assigned.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ class Forward:
 
     Attributes:
         loss: Scalar whose share-weighted sum over parts is the loss of the global batch.
-        gradients: Of `share * loss` with respect to the trainable variables, `None` where there is none; empty when
-            evaluating.
+        gradients: Of `share * loss` with respect to the trainable variables, `None` where there is none;
+            empty when evaluating.
         metric_states: The metric states after this part.
         changes: The other variables that layers assigned, by their ids, with the value assigned last.
     """

@@ -11,8 +11,8 @@ from typing import Any
 
 import keras
 from keras.src import backend as keras_backend
-from keras.src.losses.loss import reduce_weighted_values
 from keras.src.backend.common import global_state
+from keras.src.losses.loss import reduce_weighted_values
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR, global_seed_generator
 
 from tfdist.errors import TrainingError
@@ -34,7 +34,9 @@ def build_from_batch(model: keras.Model, data: tuple[Any, ...]) -> None:
     except AttributeError:
         raise _missing("Model._symbolic_build") from None
     open_rows = keras.tree.map_structure(
-        lambda tensor: keras.KerasTensor((None, *tensor.shape[1:]), keras.backend.standardize_dtype(tensor.dtype)),
+        lambda tensor: keras.KerasTensor(
+            (None, *tensor.shape[1:]), keras.backend.standardize_dtype(tensor.dtype)
+        ),
         data,
     )
     build(data_batch=open_rows)
@@ -73,9 +75,7 @@ def call_model(model: keras.Model, x: Any, training: bool) -> Any:
     return model(x)
 
 
-def compute_loss(
-    model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
-) -> Any:
+def compute_loss(model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
     """Calls the model's `compute_loss`, also where an override does not take `training`."""
     if getattr(model, "_compute_loss_has_training_arg", True):
         return model.compute_loss(x, y, y_pred, sample_weight, training=training)
@@ -86,8 +86,8 @@ def compute_loss(
 def replaced_losses(model: keras.Model, wrap: Callable[[Any], Any]) -> Iterator[None]:
     """Wraps each compiled loss for as long as the context is open.
 
-    Also stops Keras from dividing regularization and `add_loss` values by the number of replicas: tfdist weighs them
-    with everything else.
+    Also stops Keras from dividing regularization and `add_loss` values by the number of replicas: tfdist
+    weighs them with everything else.
     """
     holder = compiled_loss(model)
     try:
@@ -105,18 +105,20 @@ def replaced_losses(model: keras.Model, wrap: Callable[[Any], Any]) -> Iterator[
         object.__delattr__(model, "_aggregate_additional_loss")
 
 
-def unreduced_loss(
-    loss: keras.losses.Loss, y_true: Any, y_pred: Any, sample_weight: Any
-) -> tuple[Any, Any]:
+def unreduced_loss(loss: keras.losses.Loss, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Any, Any]:
     """Computes a loss as `Loss.__call__` does, up to the point where it is reduced.
 
     Returns:
-        The weighted and masked values, and the mask (or None): that of the predictions and that of the loss itself
-        (`ignore_class`) combined.
+        The weighted and masked values, and the mask (or None): that of the predictions and that of the loss
+        itself (`ignore_class`) combined.
     """
     masks = [keras_backend.get_keras_mask(y_pred)]
-    y_pred = keras.tree.map_structure(lambda tensor: keras.ops.convert_to_tensor(tensor, dtype=loss.dtype), y_pred)
-    y_true = keras.tree.map_structure(lambda tensor: keras.ops.convert_to_tensor(tensor, dtype=loss.dtype), y_true)
+    y_pred = keras.tree.map_structure(
+        lambda tensor: keras.ops.convert_to_tensor(tensor, dtype=loss.dtype), y_pred
+    )
+    y_true = keras.tree.map_structure(
+        lambda tensor: keras.ops.convert_to_tensor(tensor, dtype=loss.dtype), y_true
+    )
     values = loss.call(y_true, y_pred)
     masks.append(keras_backend.get_keras_mask(values))
     mask = None
@@ -131,7 +133,9 @@ def unreduced_loss(
 
 @contextlib.contextmanager
 def without_gradient_reduction(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
-    """Stops the optimizer from summing gradients over replicas: they arrive summed, so clipping sees the whole."""
+    """Stops the optimizer from summing gradients over replicas: they arrive summed, so clipping sees the
+    whole.
+    """
     inner = innermost_optimizer(optimizer)
     if not hasattr(inner, "_all_reduce_sum_gradients"):
         raise _missing("Optimizer._all_reduce_sum_gradients")
@@ -169,7 +173,9 @@ def innermost_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimize
 
 
 def global_seed() -> keras.random.SeedGenerator:
-    """Gives the generator that `keras.random` functions use when called without a seed, creating it if need be."""
+    """Gives the generator that `keras.random` functions use when called without a seed, creating it if need
+    be.
+    """
     return global_seed_generator()
 
 
@@ -178,12 +184,14 @@ def seed_states(model: keras.Model, shared_seed: keras.random.SeedGenerator) -> 
 
     Args:
         model: The model.
-        shared_seed: What `global_seed` gave. Keras keeps it per thread, and TensorFlow runs replicas in threads, so it
-            becomes the calling thread's too.
+        shared_seed: What `global_seed` gave. Keras keeps it per thread, and TensorFlow runs replicas in
+            threads, so it becomes the calling thread's too.
     """
     global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, shared_seed)
     try:
-        states = [generator.state for layer in model._flatten_layers() for generator in layer._seed_generators]
+        states = [
+            generator.state for layer in model._flatten_layers() for generator in layer._seed_generators
+        ]
     except AttributeError:
         raise _missing("Layer._seed_generators") from None
     states.append(shared_seed.state)

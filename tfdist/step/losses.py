@@ -1,13 +1,13 @@
 """Losses that mean the same on any number of replicas.
 
-A loss is a mean over something: elements, unmasked elements, or sample weights. A mean over a replica's part cannot
-be averaged with the others' when the parts differ in size, so each replica computes
+A loss is a mean over something: elements, unmasked elements, or sample weights. A mean over a replica's part
+cannot be averaged with the others' when the parts differ in size, so each replica computes
 
     value_r = sum over its part / (size of the whole * share_r)
 
-where `share_r` is its part of the global batch's rows. Then `sum_r share_r * value_r` is the loss of the global batch,
-exactly, and the same holds for gradients. Where the size is proportional to rows (no mask, mean over elements) the value
-is the replica's plain mean and nothing has to be exchanged to know it.
+where `share_r` is its part of the global batch's rows. Then `sum_r share_r * value_r` is the loss of the
+global batch, exactly, and the same holds for gradients. Where the size is proportional to rows (no mask, mean
+over elements) the value is the replica's plain mean and nothing has to be exchanged to know it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class PartOfBatch:
 
     Attributes:
         share: The part's share of the global batch, float32 scalar.
-        size_of_whole: Gives the size of the global batch, from this part's size (both float32 scalars). Asked only by losses whose
-            size is not proportional to rows, in the order of the model's outputs.
+        size_of_whole: Gives the size of the global batch, from this part's size (both float32 scalars). Asked
+            only by losses whose size is not proportional to rows, in the order of the model's outputs.
         values: Filled by each loss, in the order of the model's outputs.
     """
 

@@ -1,8 +1,8 @@
 """Metrics that are exact over replicas, workers and millions of steps.
 
-While steps run, the state of every metric is a plain tensor on each replica, starting from zero in each call. After a call
-the states are summed over replicas, and the host adds them up in float64. No replica waits for another during a step, and
-nothing is read back until a log is due.
+While steps run, the state of every metric is a plain tensor on each replica, starting from zero in each call.
+After a call the states are summed over replicas, and the host adds them up in float64. No replica waits for
+another during a step, and nothing is read back until a log is due.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class MetricStates:
             begin += size
 
     def results(self) -> dict[str, float]:
-        """Gives the logs: each metric's result over everything counted since the last reset; {} before anything was."""
+        """Gives the logs: each metric's result over everything counted since the last reset; {} before
+        anything was.
+        """
         if self._empty:
             return {}
         with tf.device("CPU:0"):
@@ -95,8 +97,9 @@ class MetricStates:
             for variable in metric.variables:
                 if variable.aggregation not in ("sum", "none"):
                     raise TrainingError(
-                        f"Metric {metric.name!r} keeps {variable.name!r} with aggregation={variable.aggregation!r}; "
-                        f"only sums can be put together from {replicas} replicas.",
+                        f"Metric {metric.name!r} keeps {variable.name!r} with"
+                        f" aggregation={variable.aggregation!r}; only sums can be put together from"
+                        f" {replicas} replicas.",
                         "create the variable with aggregation='sum', or compute this metric in a callback",
                     )
 

@@ -1,7 +1,7 @@
 """State that a forward pass changes besides the weights: moving statistics and random seeds.
 
-Inside a step nothing is assigned. What layers assign is captured (see `keras_private.CapturingScope`), put together from all
-replicas, and written once, so that every copy of a variable stays the same.
+Inside a step nothing is assigned. What layers assign is captured (see `keras_private.CapturingScope`), put
+together from all replicas, and written once, so that every copy of a variable stays the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def _stream_offset(seed_state: tf.Tensor, stream: Any) -> tf.Tensor:
 
 
 def is_averaged(variable: keras.Variable) -> bool:
-    """Tells whether replicas' values are averaged: statistics are, counters and seeds advance alike everywhere."""
+    """Tells whether replicas' values are averaged: statistics are, counters and seeds advance alike
+    everywhere.
+    """
     return tf.as_dtype(variable.dtype).is_floating
 
 

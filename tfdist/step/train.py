@@ -4,8 +4,8 @@
     then, once:        sum gradients over replicas -> optimizer (unscale, clip, decay, update)
                        average moving statistics over replicas -> assign
 
-`share` is the micro-batch's part of the global batch's rows, so the sum over micro-batches and replicas is the gradient
-of the global batch's loss, whatever the sizes of the parts.
+`share` is the micro-batch's part of the global batch's rows, so the sum over micro-batches and replicas is
+the gradient of the global batch's loss, whatever the sizes of the parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import keras
 import tensorflow as tf
 
 from tfdist.data.batch import Part, take_part
-from tfdist.step import keras_private
 from tfdist.step.forward import State, forward_pass
 from tfdist.step.state import add_everywhere, assign_everywhere, fold_stream, is_averaged, unfold_stream
 
@@ -34,7 +33,7 @@ def train_step(
     stream: Any,
     accumulate_steps: int,
     sum_over_replicas: SumOverReplicas,
-) -> list[Any]:
+) -> Sequence[Any]:
     """Runs one update. Called in the context of one replica.
 
     Args:
@@ -109,7 +108,7 @@ def _accumulate(
     states: Sequence[State],
     accumulate_steps: int,
     sum_over_replicas: SumOverReplicas,
-) -> tuple[list[Any], dict[int, State], list[Any]]:
+) -> tuple[list[Any], dict[int, State], Sequence[Any]]:
     """Adds up the gradients of the part's micro-batches, one after the other, in local tensors."""
     weights = model.trainable_variables
     folded = {id(variable): value for variable, value in states}
@@ -138,9 +137,11 @@ def _accumulate(
         changed.update(forward.changes)
         totals = [_add(total, new) for total, new in zip(totals, forward.gradients, strict=True)]
         values = [
-            tf.where(micro.rows > 0, forward.changes[id(variable)][1], value)
-            if id(variable) in forward.changes
-            else value
+            (
+                tf.where(micro.rows > 0, forward.changes[id(variable)][1], value)
+                if id(variable) in forward.changes
+                else value
+            )
             for variable, value in zip(carried, values, strict=True)
         ]
         return index + 1, totals, list(forward.metric_states), values
@@ -172,9 +173,11 @@ def _sizes_of_whole(
     accumulate_steps: int,
     sum_over_replicas: SumOverReplicas,
 ) -> list[Any]:
-    """Gives what masked or weight-averaged losses divide by: their sizes summed over all micro-batches and replicas.
+    """Gives what masked or weight-averaged losses divide by: their sizes summed over all micro-batches and
+    replicas.
 
-    TensorFlow removes whatever the sizes do not need from this pass, which for a mask is everything after its layer.
+    TensorFlow removes whatever the sizes do not need from this pass, which for a mask is everything after its
+    layer.
     """
     micro_sizes: list[list[Any]] = []
     for index in range(accumulate_steps):
@@ -201,7 +204,8 @@ def _sizes_of_whole(
 
 def _micro_batch(part: Part, accumulate_steps: int, index: Any) -> Part:
     micro = take_part(part.data, accumulate_steps, index, total=tf.constant(1.0))
-    # A part without rows of its own holds a borrowed one, which must not count as a row of a micro-batch either.
+    # A part without rows of its own holds a borrowed one, which must not count as a row of a micro-batch
+    # either.
     rows = tf.where(part.rows > 0, micro.rows, 0.0)
     return Part(micro.data, rows, tf.math.divide_no_nan(rows, part.rows) * part.share)
 
@@ -210,5 +214,7 @@ def _add(total: Any, gradient: Any) -> Any:
     if gradient is None:
         return total
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.tensor_scatter_nd_add(total, gradient.indices[:, None], tf.cast(gradient.values, total.dtype))
+        return tf.tensor_scatter_nd_add(
+            total, gradient.indices[:, None], tf.cast(gradient.values, total.dtype)
+        )
     return total + gradient

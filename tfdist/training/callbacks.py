@@ -55,7 +55,9 @@ def make_callback_list(
 
 
 def resolve_verbose(verbose: str | int) -> int:
-    """Reads `auto` as a progress bar where one can be drawn, and as a line per epoch where it would fill a log."""
+    """Reads `auto` as a progress bar where one can be drawn, and as a line per epoch where it would fill a
+    log.
+    """
     if verbose != "auto":
         return int(verbose)
     return 1 if sys.stdout.isatty() or "ipykernel" in sys.modules else 2

@@ -56,7 +56,8 @@ def fit(
         startup_timeout: See `Trainer`.
         batch_size: Keras's name for `global_batch_size`.
         global_batch_size: See `Trainer.fit`.
-        **fit_arguments: The other arguments of `Trainer.fit`: `epochs`, `validation_data`, `callbacks`, `verbose`, …
+        **fit_arguments: The other arguments of `Trainer.fit`: `epochs`, `validation_data`, `callbacks`,
+            `verbose`, …
 
     Returns:
         The history; `history.model` is the trained model.
@@ -65,13 +66,13 @@ def fit(
         >>> import keras, numpy as np, tfdist
         >>> def build_model():
         ...     return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-        >>> history = tfdist.fit(build_model, np.ones((8, 4)), np.ones((8, 1)), optimizer="sgd", loss="mse", verbose=0)
-        >>> history.model.count_params()
-        5
+        >>> history = tfdist.fit(build_model, np.ones((8, 4)), np.ones((8, 1)), optimizer="sgd", loss="mse",
+        verbose=0) >>> history.model.count_params() 5
     """
     if batch_size is not None and global_batch_size is not None:
         raise ConfigError(
-            f"batch_size={batch_size} and global_batch_size={global_batch_size} were both given; they mean the same.",
+            f"batch_size={batch_size} and global_batch_size={global_batch_size} were both given; they mean"
+            " the same.",
             "leave batch_size out",
         )
     trainer = Trainer(

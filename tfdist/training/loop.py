@@ -134,7 +134,8 @@ def _run_epoch(
     passes.steps.finish()
     if steps_per_epoch is not None and done < steps_per_epoch and not model.stop_training:
         logging.warning(
-            "The data ended after %d of the %d steps of epoch %d, and a generator cannot be read again: training ends.",
+            "The data ended after %d of the %d steps of epoch %d, and a generator cannot be read again:"
+            " training ends.",
             done,
             steps_per_epoch,
             epoch + 1,
@@ -143,20 +144,21 @@ def _run_epoch(
 
 
 class _Passes:
-    """Passes through the data, one after the other. An epoch is one pass, or a number of steps across passes."""
+    """Passes through the data, one after the other; an epoch is one pass, or a number of steps."""
 
     steps: Steps
 
     def __init__(self, engine: Engine, source: Source, pace: Pace) -> None:
         self._engine, self._source, self._pace = engine, source, pace
-        self._next_pass: int | None = None
+        self._next_pass = 0
+        self._begun = False
         self._done = 0
         self._seconds: float | None = None
         self.exhausted = False
 
     def begin_epoch(self, epoch: int, one_pass: bool) -> None:
         """Gets ready for an epoch: with a new pass, or where the epoch before stopped."""
-        if one_pass or self._next_pass is None:
+        if one_pass or not self._begun:
             self._start(epoch)
         self.steps.metrics.reset()
 
@@ -189,6 +191,7 @@ class _Passes:
     def _start(self, number: int) -> None:
         self.steps = self._engine.train(self._source, number)
         self._next_pass = number + 1
+        self._begun = True
         self._done = 0
 
 

@@ -23,10 +23,12 @@ def make_model(
     Args:
         model: A function that builds a model, compiled or not; or a model made inside `strategy.scope()`.
         strategy: The strategy.
-        compile_arguments: Arguments for `compile`, without those that are None; empty to leave the model as it is.
+        compile_arguments: Arguments for `compile`, without those that are None; empty to leave the model as
+            it is.
 
     Raises:
-        ConfigError: If the model is not compiled, was made elsewhere, or has a setting that cannot be honoured.
+        ConfigError: If the model is not compiled, was made elsewhere, or has a setting that cannot be
+            honoured.
     """
     with strategy.scope():
         made = model if isinstance(model, keras.Model) else _call(model)
@@ -35,7 +37,8 @@ def make_model(
         if compile_arguments:
             if keras_private.is_compiled(made) and not {"optimizer", "loss"} <= set(compile_arguments):
                 raise ConfigError(
-                    f"The model is compiled already, and {', '.join(sorted(compile_arguments))} would replace only a part of it.",
+                    f"The model is compiled already, and {', '.join(sorted(compile_arguments))} would replace"
+                    " only a part of it.",
                     "leave these arguments out, or have the function return a model that is not compiled",
                 )
             _compile(made, compile_arguments)
@@ -51,25 +54,33 @@ def make_model(
 def _call(build_model: Any) -> keras.Model:
     if not callable(build_model):
         raise ConfigError(
-            f"The first argument must be a keras.Model or a function that builds one; received {build_model!r}.",
+            "The first argument must be a keras.Model or a function that builds one; received"
+            f" {build_model!r}.",
             "pass the function itself, without calling it: tfdist.fit(build_model, …)",
         )
     made = build_model()
     if not isinstance(made, keras.Model):
         raise ConfigError(
-            f"{getattr(build_model, '__name__', build_model)!s}() must return a keras.Model; it returned {made!r}.",
+            f"{getattr(build_model, '__name__', build_model)!s}() must return a keras.Model; it returned"
+            f" {made!r}.",
             "end the function with `return model`",
         )
     return made
 
 
 def _compile(model: keras.Model, arguments: Mapping[str, Any]) -> None:
+    arguments = dict(arguments)
+    optimizer = arguments.get("optimizer")
+    if isinstance(optimizer, keras.optimizers.Optimizer) and not optimizer.built:
+        # Keras remembers the strategy in whose scope an optimizer was made; this one was made outside.
+        arguments["optimizer"] = type(optimizer).from_config(optimizer.get_config())
     try:
         model.compile(**arguments)
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"Keras cannot compile the model with {dict(arguments)!r}: {error}",
-            "correct the argument named above; names are those of keras.optimizers, keras.losses and keras.metrics",
+            "correct the argument named above; names are those of keras.optimizers, keras.losses and"
+            " keras.metrics",
         ) from error
 
 
@@ -77,10 +88,14 @@ def _require_scope(model: keras.Model, strategy: tf.distribute.Strategy) -> None
     home = keras_private.strategy_of(model)
     if home is strategy or (home is None and isinstance(strategy, tf.distribute.OneDeviceStrategy)):
         return
-    where = "outside any strategy's scope" if home is None else f"in the scope of another {type(home).__name__}"
+    where = (
+        "outside any strategy's scope" if home is None else f"in the scope of another {type(home).__name__}"
+    )
     raise ConfigError(
-        f"Model {model.name!r} was made {where}, so its variables do not belong to this {type(strategy).__name__}.",
-        "pass the function that builds the model instead of the model, or build it inside `with strategy.scope():`",
+        f"Model {model.name!r} was made {where}, so its variables do not belong to this"
+        f" {type(strategy).__name__}.",
+        "pass the function that builds the model instead of the model, or build it inside `with"
+        " strategy.scope():`",
     )
 
 
@@ -88,19 +103,26 @@ def _refuse_what_would_be_ignored(model: keras.Model, strategy: tf.distribute.St
     for method in ("train_step", "test_step", "predict_step", "make_train_function", "make_test_function"):
         if keras_private.overrides(model, method):
             raise ConfigError(
-                f"{type(model).__name__} has a {method} of its own, which tfdist cannot divide over replicas correctly.",
-                "override compute_loss or compute_metrics instead, or write a custom loop with tfdist.make_strategy",
+                f"{type(model).__name__} has a {method} of its own, which tfdist cannot divide over replicas"
+                " correctly.",
+                "override compute_loss or compute_metrics instead, or write a custom loop with"
+                " tfdist.make_strategy",
             )
-    optimizer = keras_private.innermost_optimizer(model.optimizer) if model.optimizer is not None else None
+    optimizer: Any = None
+    if model.optimizer is not None:
+        optimizer = keras_private.innermost_optimizer(model.optimizer)
     if getattr(optimizer, "gradient_accumulation_steps", None):
         raise ConfigError(
-            f"The optimizer has gradient_accumulation_steps={optimizer.gradient_accumulation_steps}, which fails under "
-            "every strategy and counts micro-batches as updates.",
+            f"The optimizer has gradient_accumulation_steps={optimizer.gradient_accumulation_steps}, which"
+            " fails under every strategy and counts micro-batches as updates.",
             f"leave it out and pass accumulate_steps={optimizer.gradient_accumulation_steps} to tfdist",
         )
-    if getattr(optimizer, "ema_overwrite_frequency", None) and not isinstance(strategy, tf.distribute.OneDeviceStrategy):
+    if getattr(optimizer, "ema_overwrite_frequency", None) and not isinstance(
+        strategy, tf.distribute.OneDeviceStrategy
+    ):
         raise ConfigError(
-            f"The optimizer has ema_overwrite_frequency={optimizer.ema_overwrite_frequency}, which works on one device only.",
+            f"The optimizer has ema_overwrite_frequency={optimizer.ema_overwrite_frequency}, which works on"
+            " one device only.",
             "leave it out: with use_ema=True the weights are overwritten once, when training ends",
         )
     if model.jit_compile:

@@ -1,7 +1,7 @@
 """How many steps to run in one call.
 
-Each call costs a fixed time outside the graph, so many steps per call are fast; but between calls is when progress is
-shown, callbacks act and Ctrl-C is heard. The pace aims at calls of a quarter of a second.
+Each call costs a fixed time outside the graph, so many steps per call are fast; but between calls is when
+progress is shown, callbacks act and Ctrl-C is heard. The pace aims at calls of a quarter of a second.
 """
 
 from __future__ import annotations

@@ -33,12 +33,12 @@ class Trainer:
         metrics: As in `keras.Model.compile`.
         loss_weights: As in `keras.Model.compile`.
         weighted_metrics: As in `keras.Model.compile`.
-        accumulate_steps: Micro-batches in one update. Each replica's part of the global batch is cut into this many, so
-            that only one has to fit in memory at a time; the result is that of the whole batch.
-        clip_global_norm: Scale the gradient of the global batch down to this norm where it is longer. Sets the optimizer's
-            `global_clipnorm`.
-        steps_per_call: Updates to run in one graph call. Left out: chosen so that a call takes about a quarter of a
-            second, or 1 where a callback must act between batches.
+        accumulate_steps: Micro-batches in one update. Each replica's part of the global batch is cut into
+            this many, so that only one has to fit in memory at a time; the result is that of the whole batch.
+        clip_global_norm: Scale the gradient of the global batch down to this norm where it is longer. Sets
+            the optimizer's `global_clipnorm`.
+        steps_per_call: Updates to run in one graph call. Left out: chosen so that a call takes about a
+            quarter of a second, or 1 where a callback must act between batches.
         seed: Seed of the order of rows. Left out: drawn by the chief. For the whole run to repeat, call
             `keras.utils.set_random_seed` as well, before the model is built.
         startup_timeout: Seconds to wait for the other tasks to start, for a kind given by name.
@@ -83,11 +83,12 @@ class Trainer:
             strategy = make_strategy(strategy, cluster, startup_timeout=startup_timeout)
         elif cluster is not None:
             raise ConfigError(
-                f"cluster was given together with a strategy that is made already ({type(strategy).__name__}).",
+                "cluster was given together with a strategy that is made already"
+                f" ({type(strategy).__name__}).",
                 "pass the cluster to make_strategy instead",
             )
-        self.strategy = strategy
-        self._engine: Engine = engine_for(strategy)
+        self._engine = strategy if isinstance(strategy, Engine) else engine_for(strategy)
+        self.strategy = self._engine.strategy
         given = {
             "optimizer": optimizer,
             "loss": loss,
@@ -96,7 +97,7 @@ class Trainer:
             "weighted_metrics": weighted_metrics,
         }
         self.model = make_model(
-            model, strategy, {name: value for name, value in given.items() if value is not None}
+            model, self.strategy, {name: value for name, value in given.items() if value is not None}
         )
         if clip_global_norm is not None:
             _set_clip_global_norm(self.model, clip_global_norm)
@@ -142,20 +143,24 @@ class Trainer:
         Inputs are global: every task passes the same data, and tfdist gives each replica its part.
 
         Args:
-            x: Arrays, a `tf.data.Dataset` or `keras.utils.PyDataset` of global batches, or a generator of them.
+            x: Arrays, a `tf.data.Dataset` or `keras.utils.PyDataset` of global batches, or a generator of
+                them.
             y: Labels, for arrays.
             sample_weight: Weights of the rows, for arrays.
-            global_batch_size: Rows in one update over all replicas and micro-batches, for arrays; 32 when left out.
+            global_batch_size: Rows in one update over all replicas and micro-batches, for arrays; 32 when
+                left out.
             epochs: Number of the last epoch.
-            verbose: 0, 1 (progress bar), 2 (a line per epoch), or "auto": a bar on a terminal or in a notebook, else lines.
-                Only the chief shows anything.
-            callbacks: Keras callbacks. They run in every task; those of Keras that write files run on the chief only.
+            verbose: 0, 1 (progress bar), 2 (a line per epoch), or "auto": a bar on a terminal or in a
+                notebook, else lines. Only the chief shows anything.
+            callbacks: Keras callbacks. They run in every task; those of Keras that write files run on the
+                chief only.
             validation_split: Part of the arrays, taken from their end, to validate on.
             validation_data: `(x, y)`, `(x, y, sample_weight)`, a dataset or a `PyDataset` to validate on.
             shuffle: Whether to shuffle arrays, and the batches of a `PyDataset`, anew in each epoch.
             class_weight: Weight of each class in the loss.
             initial_epoch: Number of the first epoch.
-            steps_per_epoch: Updates in an epoch. Passes through the data then follow one another across epochs.
+            steps_per_epoch: Updates in an epoch. Passes through the data then follow one another across
+                epochs.
             validation_steps: Batches to validate on.
             validation_batch_size: Rows in a batch of validation; that of training when left out.
             validation_freq: Validate after every so many epochs, or after the epochs listed (counted from 1).
@@ -173,7 +178,9 @@ class Trainer:
                 _require_positive(name, value)
         if validation_split:
             if validation_data is not None:
-                raise ConfigError("validation_split and validation_data were both given.", "leave one of them out")
+                raise ConfigError(
+                    "validation_split and validation_data were both given.", "leave one of them out"
+                )
             (x, y, sample_weight), validation_data = _split_arrays(x, y, sample_weight, validation_split)
         source = make_source(
             x,
@@ -185,7 +192,9 @@ class Trainer:
             class_weight=class_weight,
         )
         if steps_per_epoch is None and getattr(source, "endless", False):
-            raise ConfigError("The dataset repeats for ever, so an epoch of it has no end.", "pass steps_per_epoch")
+            raise ConfigError(
+                "The dataset repeats for ever, so an epoch of it has no end.", "pass steps_per_epoch"
+            )
         self._bind(source)
         validate = None
         if validation_data is not None:
@@ -267,23 +276,31 @@ class Trainer:
 
 def _require_positive(name: str, value: Any) -> None:
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
-        raise ConfigError(f"{name} must be a positive whole number; received {value!r}.", f"for example {name}=1")
+        raise ConfigError(
+            f"{name} must be a positive whole number; received {value!r}.", f"for example {name}=1"
+        )
 
 
 def _checked_seed(seed: Any) -> int:
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0:
-        raise ConfigError(f"seed must be a whole number of at least 0; received {seed!r}.", "for example seed=7")
+        raise ConfigError(
+            f"seed must be a whole number of at least 0; received {seed!r}.", "for example seed=7"
+        )
     return int(seed)
 
 
 def _set_clip_global_norm(model: keras.Model, norm: float) -> None:
     if isinstance(norm, bool) or not isinstance(norm, int | float) or not norm > 0:
-        raise ConfigError(f"clip_global_norm must be a positive number; received {norm!r}.", "for example clip_global_norm=1.0")
+        raise ConfigError(
+            f"clip_global_norm must be a positive number; received {norm!r}.",
+            "for example clip_global_norm=1.0",
+        )
     optimizer = keras_private.innermost_optimizer(model.optimizer)
     for other in ("clipnorm", "clipvalue", "global_clipnorm"):
         if getattr(optimizer, other, None) is not None:
             raise ConfigError(
-                f"clip_global_norm={norm} was given, but the optimizer clips already: {other}={getattr(optimizer, other)}.",
+                f"clip_global_norm={norm} was given, but the optimizer clips already:"
+                f" {other}={getattr(optimizer, other)}.",
                 "leave one of the two out",
             )
     optimizer.global_clipnorm = float(norm)
@@ -304,11 +321,14 @@ def _split_arrays(x: Any, y: Any, sample_weight: Any, split: float) -> tuple[Any
     boundary = int(rows * (1 - split))
     if not 0 < boundary < rows:
         raise ConfigError(
-            f"validation_split={split} of {rows} rows leaves nothing to train or to validate on.", "pass more rows"
+            f"validation_split={split} of {rows} rows leaves nothing to train or to validate on.",
+            "pass more rows",
         )
 
     def part(begin: int, end: int) -> Any:
-        return keras.tree.map_structure(lambda leaf: None if leaf is None else leaf[begin:end], (x, y, sample_weight))
+        return keras.tree.map_structure(
+            lambda leaf: None if leaf is None else leaf[begin:end], (x, y, sample_weight)
+        )
 
     return part(0, boundary), tuple(piece for piece in part(boundary, rows) if piece is not None)
 
