@@ -54,8 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _start_logging() -> None:
-    from absl import logging
+    from absl import flags, logging
 
+    if not flags.FLAGS.is_parsed():  # or absl warns of that before the first line
+        flags.FLAGS(["tfdist"])
     logging.use_absl_handler()
     logging.set_verbosity(logging.INFO)
 

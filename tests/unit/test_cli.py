@@ -1,4 +1,6 @@
 import json
+import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -154,6 +156,15 @@ def test_cluster_show(write, capsys, monkeypatch):
     assert "p:1  (this process)" in out
 
 
+def test_the_log_is_one_line_for_each_thing_read_otherwise_than_written(tmp_path):
+    content = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": "1"}}
+    environ = {**os.environ, "TF_CONFIG": json.dumps(content)}
+    done = run_process("cluster", "show", cwd=tmp_path, env=environ)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("TF_CONFIG has the task.index '1' as text, read as the number 1.")
+
+
 def test_cluster_tf_config(write, capsys):
     write("cluster: {worker: [a:1, b:1]}\n")
     code, out, _ = run(capsys, "cluster", "tf-config", "run.yaml", "--task", "worker:1")
@@ -169,8 +180,6 @@ def test_cluster_tf_config(write, capsys):
 
 
 def test_cluster_check(write, capsys):
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = f"127.0.0.1:{server.getsockname()[1]}"
         missing = Cluster.local(workers=1).address(Task("worker", 0))

@@ -375,13 +375,15 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(write):
         .replace("[accuracy]", "accuracy")
         .replace("workers: 2", "workers: x")
     )
+    text = "launch: 5\n" + text.replace("launch: {startup_timeout: 5}\n", "")
     with pytest.raises(ConfigError) as caught:
         load(write(text), ["train.seed=-1"], kinds=kinds())
     places = [line.split(": ")[:2] for line in str(caught.value).splitlines() if not line.startswith("Fix")]
     assert places == [
-        ["run.yaml:2", "cluster.local.workers"],
-        ["run.yaml:7", "train.epochs"],
-        ["run.yaml:11", "train.metrics"],
+        ["run.yaml:1", "launch"],
+        ["run.yaml:3", "cluster.local.workers"],
+        ["run.yaml:8", "train.epochs"],
+        ["run.yaml:12", "train.metrics"],
         ["--set train.seed=-1", "train.seed"],
     ]
 
