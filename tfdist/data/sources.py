@@ -66,14 +66,27 @@ class Source(ABC):
         if key not in self._pipelines:
             with tf.device("CPU:0"):
                 dataset = self.global_batches()
+                _require_plain_tensors(dataset.element_spec)
                 if self.transform is not None:
                     transform = self.transform
                     dataset = dataset.map(lambda *data: transform(data), num_parallel_calls=1)
                 self._pipelines[key] = finish(dataset)
         return self._pipelines[key]
 
+    def batch_spec(self) -> tuple[Any, ...]:
+        """Gives shapes and dtypes of a batch, to build the model with: a structure of things that have both.
+
+        They come from the pipeline's types where those say enough, since reading a batch can mean filling a
+        shuffle buffer; else from a first batch.
+        """
+        spec = self.pipeline().element_spec
+        leaves = keras.tree.flatten(spec)
+        if all(leaf.shape.rank is not None and None not in leaf.shape[1:] for leaf in leaves):
+            return spec
+        return self.first_batch()
+
     def first_batch(self) -> tuple[Any, ...]:
-        """Gives one global batch, to build the model with."""
+        """Gives one global batch, which training still sees."""
         self.begin_epoch(0)
         for data in self.pipeline().take(1):
             return data
@@ -203,7 +216,7 @@ class GeneratorSource(Source):
         self._signature = _signature(self._first)
 
     def first_batch(self) -> tuple[Any, ...]:
-        """Gives the first batch, which training still sees."""
+        """Gives the batch that was read first."""
         batch = keras.tree.map_structure(tf.convert_to_tensor, self._first)
         return batch if self.transform is None else self.transform(batch)
 
@@ -291,6 +304,16 @@ def _as_tensor(array: Any) -> tf.Tensor:
             "give every input one entry per row in its first dimension",
         )
     return array
+
+
+def _require_plain_tensors(spec: Any) -> None:
+    for leaf in keras.tree.flatten(spec):
+        if not isinstance(leaf, tf.TensorSpec):
+            raise ConfigError(
+                f"The data holds {type(leaf).__name__.removesuffix('Spec')}s, which cannot be divided over "
+                f"replicas: {leaf}.",
+                "convert them, for example with dataset.map(lambda x, y: (x.to_tensor(), y))",
+            )
 
 
 def _signature(data: tuple[Any, ...]) -> Any:

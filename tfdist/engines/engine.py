@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tfdist.data.sources import Source
+from tfdist.engines.model_view import as_seen_by_steps
 from tfdist.errors import ConfigError
-from tfdist.step.metrics import MetricStates
+from tfdist.step import keras_private
+from tfdist.step.metrics import MetricStates, has_own_metrics
 from tfdist.strategies.registry import how_made
 
 
@@ -46,19 +50,61 @@ class Engine(ABC):
         strategy: The strategy.
         num_replicas: Copies of the model that work on one global batch.
         is_chief: Whether this task writes files and shows progress.
-        model: The model; set by `bind`.
+        counts_in_parallel: Whether a metric is counted in several places at a time.
+        model: The model; set by `attach`.
         max_steps_per_call: Most steps that the loop should ask for at a time.
     """
 
     strategy: Any
     num_replicas: int
     is_chief: bool
+    counts_in_parallel: bool
     model: keras.Model
     max_steps_per_call: int = 256
 
-    @abstractmethod
-    def bind(self, model: keras.Model, batch: tuple[Any, ...], accumulate_steps: int) -> None:
-        """Creates all variables of the model from one global batch and gets ready to run its steps."""
+    def attach(self, model: keras.Model, accumulate_steps: int) -> None:
+        """Gives the engine its model, made in the scope of its strategy."""
+        self.model = model
+        self._accumulate_steps = accumulate_steps
+        self._built_for: list[Any] = []
+        self._traced: dict[Any, Any] = {}
+
+    def build(self, source: Source) -> None:
+        """Creates all variables of the model, from the shapes of the data, and its metrics.
+
+        Does nothing the next time, unless the model was compiled again.
+        """
+        model = self.model
+        parts = [model.optimizer, keras_private.compiled_loss(model), keras_private.compiled_metrics(model)]
+        if len(self._built_for) == len(parts) and all(map(operator.is_, self._built_for, parts)):
+            return
+        with self.strategy.scope():
+            keras_private.build_everything(model, source.batch_spec())
+            self._shared_seed = keras_private.global_seed()
+        self._train_metrics = MetricStates(model)
+        self._evaluation_metrics = MetricStates(model)
+        if has_own_metrics(model):
+            batch = source.first_batch()
+            with as_seen_by_steps(model):
+                for metrics in (self._train_metrics, self._evaluation_metrics):
+                    metrics.settle_sums(batch, self.counts_in_parallel)
+        self._traced = {}
+        self._built_for = parts
+
+    def traced(self, name: str, trace: Callable[[], Any]) -> Any:
+        """Gives what `trace` makes, made once for each set of weights that are trained (layers can be
+        frozen).
+        """
+        key = (name, *(id(variable) for variable in self.model.trainable_variables))
+        if key not in self._traced:
+            self._traced[key] = trace()
+        return self._traced[key]
+
+    def build_layers(self, source: Source) -> None:
+        """Creates the weights of the model, which is all that predicting needs."""
+        with self.strategy.scope():
+            x, _, _ = keras.utils.unpack_x_y_sample_weight(source.batch_spec())
+            keras_private.build_layers(self.model, x)
 
     @abstractmethod
     def train(self, source: Source, epoch: int) -> Steps:

@@ -44,6 +44,7 @@ class ParameterServerEngine(Engine):
     """
 
     num_replicas = 1  # each update is computed by one worker, from a whole global batch
+    counts_in_parallel = True
     is_chief = True  # workers and ps never get this far
     max_steps_per_call = 16  # throughput gains little beyond, and weights would get older
 
@@ -54,36 +55,31 @@ class ParameterServerEngine(Engine):
         workers = sum("/job:worker/" in device.name for device in devices)
         self.closures_in_flight = closures_in_flight or 2 * workers
 
-    def bind(self, model: keras.Model, batch: tuple[Any, ...], accumulate_steps: int) -> None:
-        """Creates all variables of the model, its weights on the ps."""
+    def attach(self, model: keras.Model, accumulate_steps: int) -> None:
+        """Gives the engine its model, whose weights are on the ps."""
         if model.run_eagerly:
             raise ConfigError(
                 "The model was compiled with run_eagerly=True, but parameter_server sends graphs to its"
                 " workers.",
                 "leave run_eagerly out, or debug under strategy='one_device'",
             )
-        with self.strategy.scope():
-            keras_private.build_from_batch(model, batch)
-            self._shared_seed = keras_private.global_seed()
-        self.model = model
-        self._accumulate_steps = accumulate_steps
-        self._train_metrics = MetricStates(model)
-        self._evaluation_metrics = MetricStates(model)
-        self._closures: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+        super().attach(model, accumulate_steps)
         self._steps_handed_out = 0
 
     def train(self, source: Source, epoch: int) -> BlockSteps:
         """Starts a pass through the training data."""
-        trainable = tuple(id(variable) for variable in self.model.trainable_variables)
-        return self._steps(source, epoch, ("train", trainable), self._train_replica, self._train_metrics)
+        self.build(source)
+        return self._steps("train", source, epoch, self._train_replica, self._train_metrics)
 
     def evaluate(self, source: Source) -> BlockSteps:
         """Starts a pass through evaluation data; each row is counted once, also when a worker dies."""
+        self.build(source)
         self._evaluation_metrics.reset()
-        return self._steps(source, 0, ("evaluate",), self._evaluate_replica, self._evaluation_metrics)
+        return self._steps("evaluate", source, 0, self._evaluate_replica, self._evaluation_metrics)
 
     def predict(self, source: Source, steps: int | None) -> Any:
         """Predicts on the workers, batch by batch, and puts the outputs in order."""
+        self.build_layers(source)
         source.begin_epoch(0)
         dataset = source.pipeline()
 
@@ -155,27 +151,23 @@ class ParameterServerEngine(Engine):
             self.coordinator.join()
 
     def _steps(
-        self,
-        source: Source,
-        epoch: int,
-        key: tuple[Any, ...],
-        replica: Callable[..., Any],
-        metrics: MetricStates,
+        self, name: str, source: Source, epoch: int, replica: Callable[..., Any], metrics: MetricStates
     ) -> BlockSteps:
         source.begin_epoch(epoch)
         dataset = source.pipeline("blocks", lambda batches: batches.prefetch(2 * self.max_steps_per_call))
-        key = (*key, str(dataset.element_spec))
-        if key not in self._closures:
+        spec = dataset.element_spec
+
+        def trace() -> tuple[Callable[..., Any], Callable[..., Any]]:
             signature = [
-                open_rows_signature(dataset.element_spec),
+                open_rows_signature(spec),
                 tf.TensorSpec([None], tf.int64),
                 tf.TensorSpec([], tf.int64),
             ]
-            function = tf.function(
-                self._make_closure(replica, metrics), input_signature=signature, autograph=False
-            )
-            self._closures[key] = function, make_block_reader(dataset.element_spec)
-        return BlockSteps(self, *self._closures[key], iter(dataset), metrics)
+            closure = self._make_closure(replica, metrics)
+            return tf.function(closure, input_signature=signature, autograph=False), make_block_reader(spec)
+
+        function, read_block = self.traced(f"{name} {spec}", trace)
+        return BlockSteps(self, function, read_block, iter(dataset), metrics)
 
     def _make_closure(self, replica_step: Callable[..., Any], metrics: MetricStates) -> Callable[..., Any]:
         """Makes what a worker runs on a block: one step per batch. It returns what the metrics counted."""

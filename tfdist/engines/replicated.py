@@ -32,6 +32,7 @@ class ReplicatedEngine(Engine):
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.strategy = strategy
         self.num_replicas = strategy.num_replicas_in_sync
+        self.counts_in_parallel = self.num_replicas > 1
         self._replicas = self._local_replicas()
         self._workers = self.num_replicas // len(self._replicas)
         self._sum_function = tf.function(self._sum_over_tasks)
@@ -44,34 +45,16 @@ class ReplicatedEngine(Engine):
         numbers = tf.function(lambda: self.strategy.run(_replica_number))()
         return sorted(int(number) for number in self.strategy.experimental_local_results(numbers))
 
-    def bind(self, model: keras.Model, batch: tuple[Any, ...], accumulate_steps: int) -> None:
-        """Creates all variables of the model and the functions that run its steps."""
-        with self.strategy.scope():
-            keras_private.build_from_batch(model, batch)
-            self._shared_seed = keras_private.global_seed()
-        self.model = model
-        self._accumulate_steps = accumulate_steps
-        self._train_metrics = MetricStates(model)
-        self._train_metrics.check_additive(self.num_replicas)
-        self._evaluation_metrics = MetricStates(model)
-        self._functions: dict[Any, Callable[..., Any]] = {}
-        self._trainable: tuple[int, ...] = ()
-
     def train(self, source: Source, epoch: int) -> ReplicatedSteps:
         """Starts a pass through the training data."""
-        trainable = tuple(id(variable) for variable in self.model.trainable_variables)
-        if (
-            trainable != self._trainable
-        ):  # layers were frozen or unfrozen: the traced steps are for other weights
-            self._functions.pop("train", None)
-            self._trainable = trainable
-        function = self._function(
-            "train", self._make_counting_function(self._train_replica, self._train_metrics)
-        )
-        return ReplicatedSteps(self, function, self._iterator(source, epoch), self._train_metrics)
+        self.build(source)
+        metrics = self._train_metrics
+        function = self._function("train", self._make_counting_function(self._train_replica, metrics))
+        return ReplicatedSteps(self, function, self._iterator(source, epoch), metrics)
 
     def evaluate(self, source: Source) -> ReplicatedSteps:
         """Starts a pass through evaluation data; each row is counted once."""
+        self.build(source)
         metrics = self._evaluation_metrics
         metrics.reset()
         function = self._function("evaluate", self._make_counting_function(self._evaluate_replica, metrics))
@@ -79,6 +62,7 @@ class ReplicatedEngine(Engine):
 
     def predict(self, source: Source, steps: int | None) -> Any:
         """Predicts on every replica and puts the parts back in order."""
+        self.build_layers(source)
         function = self._function("predict", self._predict_batch)
         outputs: list[Any] = []
         iterator = self._iterator(source, 0)
@@ -113,12 +97,12 @@ class ReplicatedEngine(Engine):
             return iter(dataset)
 
     def _function(self, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
-        if name not in self._functions:
-            do_not_convert = tf.autograph.experimental.do_not_convert
-            self._functions[name] = (
-                body if self.model.run_eagerly else tf.function(do_not_convert(body), reduce_retracing=True)
-            )
-        return self._functions[name]
+        def trace() -> Callable[..., Any]:
+            if self.model.run_eagerly:
+                return body
+            return tf.function(tf.autograph.experimental.do_not_convert(body), reduce_retracing=True)
+
+        return self.traced(name, trace)
 
     def _train_replica(self, part: Any, states: Any) -> Any:
         return train_step(
@@ -156,7 +140,7 @@ class ReplicatedEngine(Engine):
         """
         strategy, replicas = self.strategy, self._replicas
 
-        def run_steps(iterator: Any, steps: tf.Tensor, seconds: tf.Tensor) -> tuple[Any, Any, Any]:
+        def run_steps(iterator: Any, steps: Any, seconds: Any, carried: Any) -> tuple[Any, Any, Any]:
             def one_step(done: Any, going: Any, fingerprint: Any, states: Any) -> Any:
                 optional = iterator.get_next_as_optional()
 
@@ -173,7 +157,7 @@ class ReplicatedEngine(Engine):
 
                 return tf.cond(optional.has_value(), step, lambda: (done, False, fingerprint, list(states)))
 
-            initial = [metrics.initial() for _ in replicas]
+            initial = [metrics.initial(carried) for _ in replicas]
             done, _, fingerprint, states = tf.while_loop(
                 lambda done, going, *_: tf.logical_and(done < steps, going),
                 one_step,
@@ -222,7 +206,10 @@ class ReplicatedSteps(Steps):
         started = time.perf_counter()
         with as_seen_by_steps(self._engine.model):
             done, fingerprint, counted = self._function(
-                self._iterator, tf.constant(steps, tf.int64), tf.constant(self._seconds, tf.float64)
+                self._iterator,
+                tf.constant(steps, tf.int64),
+                tf.constant(self._seconds, tf.float64),
+                self.metrics.carried(),
             )
         done, counted = int(done), counted.numpy()
         workers = self._engine._workers

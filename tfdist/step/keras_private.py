@@ -27,19 +27,28 @@ def _missing(what: str) -> TrainingError:
     )
 
 
-def build_from_batch(model: keras.Model, data: tuple[Any, ...]) -> None:
-    """Creates every variable of the model, its optimizer, losses and metrics from the shapes of one batch."""
+def build_everything(model: keras.Model, spec: tuple[Any, ...]) -> None:
+    """Creates every variable of the model, its optimizer, losses and metrics from the shapes of a batch."""
     try:
         build = model._symbolic_build
     except AttributeError:
         raise _missing("Model._symbolic_build") from None
-    open_rows = keras.tree.map_structure(
+    build(data_batch=_with_open_rows(spec))
+
+
+def build_layers(model: keras.Model, x: Any) -> None:
+    """Creates the weights of the model from the shapes of its input."""
+    if not all(layer.built for layer in model._flatten_layers()):
+        keras_backend.compute_output_spec(model, _with_open_rows(x), training=False)
+
+
+def _with_open_rows(spec: Any) -> Any:
+    return keras.tree.map_structure(
         lambda tensor: keras.KerasTensor(
             (None, *tensor.shape[1:]), keras.backend.standardize_dtype(tensor.dtype)
         ),
-        data,
+        spec,
     )
-    build(data_batch=open_rows)
 
 
 def compiled_loss(model: keras.Model) -> Any:
@@ -48,6 +57,14 @@ def compiled_loss(model: keras.Model) -> Any:
         return model._compile_loss
     except AttributeError:
         raise _missing("Model._compile_loss") from None
+
+
+def compiled_metrics(model: keras.Model) -> Any:
+    """Gives the object that holds the metrics given to `compile`, or None."""
+    try:
+        return model._compile_metrics
+    except AttributeError:
+        raise _missing("Model._compile_metrics") from None
 
 
 def loss_tracker(model: keras.Model) -> keras.metrics.Mean:

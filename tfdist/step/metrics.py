@@ -14,7 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdist.errors import TrainingError
+from tfdist.data.batch import take_part
+from tfdist.errors import ConfigError
+from tfdist.step import keras_private
+from tfdist.step.forward import forward_pass
 
 
 class MetricStates:
@@ -29,6 +32,7 @@ class MetricStates:
         unique = {id(variable): variable for metric in model.metrics for variable in metric.variables}
         self.variables: list[keras.Variable] = list(unique.values())
         self._starts = self._start_values()
+        self._carried: list[int] = []
         self._sizes = [int(np.prod(variable.shape)) for variable in self.variables]
         self.size = sum(self._sizes)
         self.reset()
@@ -49,9 +53,23 @@ class MetricStates:
         self._empty = True
         self._totals = [start.astype(np.float64) for start in self._starts]
 
-    def initial(self) -> list[tf.Tensor]:
-        """Gives the states a replica starts a call with, as tensors."""
-        return [tf.constant(start) for start in self._starts]
+    def initial(self, carried: Sequence[tf.Tensor] = ()) -> list[tf.Tensor]:
+        """Gives the states a replica starts a call with, as tensors.
+
+        Args:
+            carried: What `carried` gave before the call.
+        """
+        given = iter(carried)
+        return [
+            next(given) if index in self._carried else tf.constant(start)
+            for index, start in enumerate(self._starts)
+        ]
+
+    def carried(self) -> list[tf.Tensor]:
+        """Gives the totals of the variables that must see them, because they are no sums."""
+        return [
+            tf.constant(self._totals[index].astype(self.variables[index].dtype)) for index in self._carried
+        ]
 
     def counted(self, states: Sequence[tf.Tensor]) -> tf.Tensor:
         """Gives what one replica counted during a call as one float64 vector, to be summed over replicas."""
@@ -67,7 +85,8 @@ class MetricStates:
         begin = 0
         for index, size in enumerate(self._sizes):
             piece = counted[begin : begin + size].reshape(self._totals[index].shape)
-            self._totals[index] = self._totals[index] + piece
+            before = self._starts[index] if index in self._carried else self._totals[index]
+            self._totals[index] = before + piece
             begin += size
 
     def results(self) -> dict[str, float]:
@@ -85,23 +104,54 @@ class MetricStates:
                 results = self._model.get_metrics_result()
         return {name: _as_number(value) for name, value in results.items()}
 
-    def check_additive(self, replicas: int) -> None:
-        """Refuses metrics whose variables cannot be summed over replicas.
+    def settle_sums(self, data: tuple[Any, ...], parallel: bool) -> None:
+        """Finds out which variables of the user's own metrics are no sums, such as a running maximum.
+
+        Keras's metrics are all sums. Another is tried out: what a batch adds to a sum does not depend on what
+        was there before. On one replica such a variable sees its total; parts from several replicas could not
+        be put together.
+
+        Args:
+            data: A batch to try with.
+            parallel: Whether parts of the counting run side by side.
 
         Raises:
-            TrainingError: Where a variable asks for another aggregation than a sum.
+            ConfigError: If some are no sums and `parallel` is true.
         """
-        if replicas == 1:
-            return
-        for metric in self._model.metrics:
-            for variable in metric.variables:
-                if variable.aggregation not in ("sum", "none"):
-                    raise TrainingError(
-                        f"Metric {metric.name!r} keeps {variable.name!r} with"
-                        f" aggregation={variable.aggregation!r}; only sums can be put together from"
-                        f" {replicas} replicas.",
-                        "create the variable with aggregation='sum', or compute this metric in a callback",
-                    )
+        part = take_part(keras.tree.map_structure(lambda tensor: tensor[:2], data), 1, 0)
+        moves = []
+        for shift in (0, 1000, -1000):
+            states = [tf.constant(start + np.array(shift).astype(start.dtype)) for start in self._starts]
+            after = forward_pass(
+                self._model, part, self.variables, states, training=False, size_of_whole=lambda size: size
+            ).metric_states
+            moves.append(
+                [new.numpy().astype(float) - old.numpy() for new, old in zip(after, states, strict=True)]
+            )
+        self._carried = [
+            index
+            for index, (first, *others) in enumerate(zip(*moves, strict=True))
+            if not all(np.allclose(first, other, rtol=1e-2, atol=1e-2) for other in others)
+        ]
+        if self._carried and parallel:
+            names = ", ".join(repr(self.variables[index].path) for index in self._carried)
+            raise ConfigError(
+                f"Metric state {names} is not a sum: what a batch changes in it depends on what was there"
+                " before. Parts counted on several replicas or workers cannot be put together.",
+                "write the metric so that update_state only adds to its variables, or compute it in a"
+                " callback",
+            )
+
+
+def has_own_metrics(model: keras.Model) -> bool:
+    """Tells whether the model has metrics that do not come with Keras."""
+    pending = list(model.metrics)
+    while pending:
+        metric = pending.pop()
+        if not type(metric).__module__.startswith("keras."):
+            return True
+        pending.extend(getattr(metric, "metrics", []) or [])
+    return keras_private.overrides(model, "compute_metrics")
 
 
 def _as_number(value: Any) -> Any:

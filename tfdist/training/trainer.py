@@ -101,12 +101,11 @@ class Trainer:
         )
         if clip_global_norm is not None:
             _set_clip_global_norm(self.model, clip_global_norm)
-        self._accumulate_steps = int(accumulate_steps)
+        self._engine.attach(self.model, int(accumulate_steps))
         self._steps_per_call = steps_per_call
         if steps_per_call is None and self.model.steps_per_execution > 1:
             self._steps_per_call = self.model.steps_per_execution
         self._seed = self._engine.agree(secrets.randbits(31) if seed is None else _checked_seed(seed))
-        self._bound = False
 
     @property
     def num_replicas(self) -> int:
@@ -195,7 +194,6 @@ class Trainer:
             raise ConfigError(
                 "The dataset repeats for ever, so an epoch of it has no end.", "pass steps_per_epoch"
             )
-        self._bind(source)
         validate = None
         if validation_data is not None:
             validation = self._validation_source(validation_data, validation_batch_size or global_batch_size)
@@ -238,7 +236,6 @@ class Trainer:
         if y is None and sample_weight is None:
             x, y, sample_weight = unpack_validation_data(x)
         source = make_source(x, y, sample_weight, batch_size=global_batch_size)
-        self._bind(source)
         list_of_callbacks = make_callback_list(
             callbacks,
             self.model,
@@ -257,14 +254,7 @@ class Trainer:
             Arrays in the order of the rows, in the structure of the model's output, the same in every task.
         """
         source = make_source(x, batch_size=global_batch_size)
-        self._bind(source, labels=False)
         return self._engine.predict(source, steps)
-
-    def _bind(self, source: Source, labels: bool = True) -> None:
-        """Creates the model's variables from the first data seen."""
-        if not self._bound:
-            self._engine.bind(self.model, source.first_batch(), self._accumulate_steps)
-            self._bound = True
 
     def _validation_source(self, validation_data: Any, batch_size: int | None) -> Source:
         x, y, sample_weight = unpack_validation_data(validation_data)
