@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+from tfdist.strategies.cluster_rules import any_cluster
 
 from tfdist.cluster import Cluster
 
@@ -30,6 +31,8 @@ class StrategyKind:
             errors come without it. `startup_timeout` is in seconds.
         engine: `module:attribute` of the engine class that runs its steps.
         engine_options: `engine_options(options)` gives keyword arguments for the engine.
+        check_cluster: `check_cluster(options, cluster)` says what is wrong with a cluster; see
+            `cluster_rules.py`.
         replicas_divisor: `(options, cluster)` gives a number that certainly divides the number of replicas,
             as far as can be known without looking at devices. Used to refuse impossible batch sizes before
             TensorFlow loads.
@@ -38,7 +41,8 @@ class StrategyKind:
     name: str
     summary: str
     options: type[StrategyOptions]
-    create: Callable[[Any, Cluster | None, float], Any]
+    create: Callable[..., Any]
     engine: str = "tfdist.engines.replicated:ReplicatedEngine"
     engine_options: Callable[[Any], dict[str, Any]] = lambda options: {}
+    check_cluster: Callable[[Any, Cluster | None], tuple[str, str] | None] = any_cluster
     replicas_divisor: Callable[[Any, Cluster | None], int] = lambda options, cluster: 1

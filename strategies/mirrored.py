@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pydantic import Field
+from tfdist.strategies.cluster_rules import one_task
 from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
@@ -39,12 +40,6 @@ def create(options: Options, cluster: Cluster | None, startup_timeout: float) ->
     """Makes a `tf.distribute.MirroredStrategy`."""
     import tensorflow as tf
 
-    if cluster is not None and len(cluster.training_tasks) > 1:
-        raise ConfigError(
-            f"Strategy 'mirrored' trains in a single task, but the cluster ({cluster.source}) has "
-            f"{len(cluster.training_tasks)} training tasks.",
-            "use kind: multi_worker_mirrored, or take the cluster out",
-        )
     gpus = tf.config.list_physical_devices("GPU")
     if options.logical_cpus is not None and not gpus:
         _split_cpu(options.logical_cpus)
@@ -95,5 +90,6 @@ KIND = StrategyKind(
     summary="Several GPUs of one machine.",
     options=Options,
     create=create,
+    check_cluster=one_task,
     replicas_divisor=_replicas_divisor,
 )

@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
+from tfdist.strategies.cluster_rules import workers_in_step
 from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
-from tfdist.errors import ConfigError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -41,25 +41,12 @@ class Options(StrategyOptions):
     )
 
 
-def create(options: Options, cluster: Cluster | None, startup_timeout: float) -> tf.distribute.Strategy:
+def create(options: Options, cluster: Cluster, startup_timeout: float) -> tf.distribute.Strategy:
     """Makes a `tf.distribute.MultiWorkerMirroredStrategy`, or fails naming the tasks that did not start in
     time.
     """
     from tfdist.strategies import tensorflow_startup
 
-    if cluster is None:
-        raise ConfigError(
-            "Strategy 'multi_worker_mirrored' needs a cluster, and none was given or found in the"
-            " environment.",
-            "pass cluster=Cluster.from_yaml(path), set TF_CONFIG, or write cluster: {local: {workers: 2}} in"
-            " the YAML",
-        )
-    if any(task.type == "ps" for task in cluster.tasks):
-        raise ConfigError(
-            "Strategy 'multi_worker_mirrored' has no use for the ps tasks of the cluster"
-            f" ({cluster.source}).",
-            "use kind: parameter_server, or leave ps out of the cluster",
-        )
     return tensorflow_startup.start_multi_worker(
         cluster,
         communication=options.communication,
@@ -78,5 +65,6 @@ KIND = StrategyKind(
     summary="Several machines in step with one another, each with any number of GPUs.",
     options=Options,
     create=create,
+    check_cluster=workers_in_step,
     replicas_divisor=_replicas_divisor,
 )

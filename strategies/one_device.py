@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pydantic import Field
+from tfdist.strategies.cluster_rules import one_task
 from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
@@ -26,12 +27,6 @@ def create(options: Options, cluster: Cluster | None, startup_timeout: float) ->
     """Makes a `tf.distribute.OneDeviceStrategy`."""
     import tensorflow as tf
 
-    if cluster is not None and len(cluster.training_tasks) > 1:
-        raise ConfigError(
-            f"Strategy 'one_device' trains in a single task, but the cluster ({cluster.source}) has "
-            f"{len(cluster.training_tasks)} training tasks.",
-            "use kind: multi_worker_mirrored or parameter_server, or take the cluster out",
-        )
     visible = [device.name.removeprefix("/physical_device:") for device in tf.config.list_physical_devices()]
     gpus = [name for name in visible if name.startswith("GPU:")]
     device = options.device or (gpus[0] if gpus else "CPU:0")
@@ -48,4 +43,5 @@ KIND = StrategyKind(
     summary="One GPU, or the CPU. The reference that all other kinds are equal to.",
     options=Options,
     create=create,
+    check_cluster=one_task,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
+from tfdist.strategies.cluster_rules import chief_workers_and_ps
 from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
-from tfdist.errors import ConfigError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -29,26 +29,13 @@ class Options(StrategyOptions):
 
 
 def create(
-    options: Options, cluster: Cluster | None, startup_timeout: float
+    options: Options, cluster: Cluster, startup_timeout: float
 ) -> tf.distribute.ParameterServerStrategy:
     """Makes the chief's `tf.distribute.ParameterServerStrategy`; workers and ps serve it and end their
     process.
     """
     from tfdist.strategies import tensorflow_startup
 
-    if cluster is None:
-        raise ConfigError(
-            "Strategy 'parameter_server' needs a cluster, and none was given or found in the environment.",
-            "pass cluster=Cluster.from_yaml(path), set TF_CONFIG, or write cluster: {local: {workers: 2, ps:"
-            " 1}} in the YAML",
-        )
-    for type_ in ("chief", "worker", "ps"):
-        if type_ not in cluster.addresses:
-            raise ConfigError(
-                f"Strategy 'parameter_server' needs a chief, workers and ps; the cluster ({cluster.source})"
-                f" has no {type_}.",
-                f"add {type_}: [host:port] to the cluster",
-            )
     return tensorflow_startup.start_parameter_server(cluster, startup_timeout)
 
 
@@ -64,6 +51,7 @@ KIND = StrategyKind(
     ),
     options=Options,
     create=create,
+    check_cluster=chief_workers_and_ps,
     engine="tfdist.engines.parameter_server:ParameterServerEngine",
     engine_options=_engine_options,
 )

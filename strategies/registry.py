@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import weakref
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from tfdist.strategies.kind import StrategyKind, StrategyOptions
 
 from tfdist.cluster import Cluster
 from tfdist.errors import ConfigError
+from tfdist.problems import nearest
 
 ENTRY_POINT_GROUP = "tfdist.strategies"
 DEFAULT_STARTUP_TIMEOUT = 60.0
@@ -70,10 +70,10 @@ def get_kind(name: str) -> StrategyKind:
     """
     known = kinds()
     if name not in known:
-        near = difflib.get_close_matches(str(name), known, n=1)
+        meant = nearest(str(name), known)
         raise ConfigError(
             f"There is no strategy kind {name!r}. Installed: {', '.join(known)}.",
-            f"use {near[0]!r}" if near else f"use one of {', '.join(known)}",
+            f"use {meant!r}" if meant else f"use one of {', '.join(known)}",
         )
     return known[name]
 
@@ -113,6 +113,9 @@ def make_strategy(
         raise ConfigError(*_describe(chosen, error)) from None
     if cluster is None:
         cluster = Cluster.discover()
+    wrong = chosen.check_cluster(parsed, cluster)
+    if wrong is not None:
+        raise ConfigError(f"{kind} {wrong[0]}", wrong[1])
     strategy = chosen.create(parsed, cluster, startup_timeout)
     _made[strategy] = Made(chosen, parsed, cluster)
     return strategy
@@ -131,10 +134,10 @@ def _describe(kind: StrategyKind, error: ValidationError) -> tuple[str, str]:
     name = ".".join(str(part) for part in first["loc"])
     known = list(kind.options.model_fields)
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(name, known, n=1)
+        meant = nearest(name, known)
         problem = f"Strategy {kind.name!r} has no option {name!r} (received {first['input']!r})."
-        if near:
-            return problem, f"did you mean {near[0]}?"
+        if meant:
+            return problem, f"did you mean {meant}?"
         return problem, f"its options are: {', '.join(known)}" if known else "it has no options; leave it out"
     message = first["msg"].removeprefix("Value error, ")
     return (

@@ -75,6 +75,14 @@ class Cluster:
         """Whether this process is the task that writes files."""
         return self.task == self.chief
 
+    @property
+    def summary(self) -> str:
+        """How many tasks there are of each type, such as `1 chief, 2 workers, 1 ps`."""
+        counts = {type_: len(hosts) for type_, hosts in self.addresses.items()}
+        return ", ".join(
+            f"{n} {type_}{'s' if n > 1 and type_ != 'ps' else ''}" for type_, n in counts.items()
+        )
+
     def address(self, task: Task) -> str:
         """Gives the `host:port` on which a task listens.
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from tfdist.cluster import Cluster
 from tfdist.config.model import RunConfig
 from tfdist.config.schema import KindLike
 from tfdist.problems import Problem
-
-Rule = Callable[[Cluster | None], tuple[str, str] | None]
 
 
 def problems_with(config: RunConfig, cluster: Cluster | None, kind: KindLike) -> list[Problem]:
@@ -21,16 +17,15 @@ def problems_with(config: RunConfig, cluster: Cluster | None, kind: KindLike) ->
         kind: The strategy kind it names.
     """
     problems = [
-        *_strategy_and_cluster(config, cluster),
+        *_strategy_and_cluster(config, cluster, kind),
         *_evaluator(config),
         *_loss_weights(config),
     ]
     return problems or _batch_size(config, cluster, kind)
 
 
-def _strategy_and_cluster(config: RunConfig, cluster: Cluster | None) -> list[Problem]:
-    rule = _CLUSTER_RULES.get(config.strategy.kind)
-    wrong = rule(cluster) if rule else None
+def _strategy_and_cluster(config: RunConfig, cluster: Cluster | None, kind: KindLike) -> list[Problem]:
+    wrong = kind.check_cluster(config.strategy, cluster)
     if wrong is None:
         return []
     what, fix = wrong
@@ -85,57 +80,3 @@ def _batch_size(config: RunConfig, cluster: Cluster | None, kind: KindLike) -> l
     choices = f"{lower} or {upper}" if lower else str(upper)
     what = f"{size} rows cannot be shared out evenly; it has to be a multiple of {parts}, for {factors}."
     return [Problem(("train", "global_batch_size"), what, f"write global_batch_size: {choices}")]
-
-
-def _one_task(cluster: Cluster | None) -> tuple[str, str] | None:
-    if cluster is None or len(cluster.tasks) == 1:
-        return None
-    return (
-        f"trains in one process, but the cluster ({cluster.source}) has {_tasks(cluster)}.",
-        "remove the cluster, or write kind: multi_worker_mirrored",
-    )
-
-
-def _workers_in_step(cluster: Cluster | None) -> tuple[str, str] | None:
-    if cluster is None:
-        return (
-            "needs a cluster; the file has none, and TF_CONFIG is not set.",
-            "add cluster: {local: {workers: 2}}, or list the addresses of the workers",
-        )
-    if "ps" in cluster.addresses:
-        return (
-            f"has no use for a ps, but the cluster ({cluster.source}) has {_tasks(cluster)}.",
-            "remove ps, or write kind: parameter_server",
-        )
-    return None
-
-
-def _chief_workers_and_ps(cluster: Cluster | None) -> tuple[str, str] | None:
-    if cluster is None:
-        return (
-            "needs a cluster; the file has none, and TF_CONFIG is not set.",
-            "add cluster: {local: {workers: 2, ps: 1}}, or list the addresses of chief, worker and ps",
-        )
-    missing = [type_ for type_ in ("chief", "worker", "ps") if type_ not in cluster.addresses]
-    if not missing:
-        return None
-    return (
-        f"needs a chief, workers and a ps, but the cluster ({cluster.source}) has {_tasks(cluster)}.",
-        f"add {' and '.join(missing)} to the cluster, or write kind: multi_worker_mirrored"
-        if missing == ["ps"]
-        else f"add {' and '.join(missing)} to the cluster",
-    )
-
-
-def _tasks(cluster: Cluster) -> str:
-    counts = {type_: len(hosts) for type_, hosts in cluster.addresses.items()}
-    return ", ".join(f"{n} {type_}{'s' if n > 1 and type_ != 'ps' else ''}" for type_, n in counts.items())
-
-
-# The kinds that come with tfdist; others check the cluster when they make their strategy.
-_CLUSTER_RULES: Mapping[str, Rule] = {
-    "one_device": _one_task,
-    "mirrored": _one_task,
-    "multi_worker_mirrored": _workers_in_step,
-    "parameter_server": _chief_workers_and_ps,
-}

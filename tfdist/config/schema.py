@@ -28,6 +28,10 @@ class KindLike(Protocol):
     def replicas_divisor(self) -> Callable[[Any, Cluster | None], int]:
         """A number that certainly divides the number of replicas."""
 
+    @property
+    def check_cluster(self) -> Callable[[Any, Cluster | None], tuple[str, str] | None]:
+        """What is wrong with the cluster for this kind, and the fix."""
+
 
 def strategy_types(kinds: Mapping[str, KindLike]) -> dict[str, type[StrategySection]]:
     """Gives the model of the section `strategy` for each kind: its options, and `kind`."""
