@@ -12,6 +12,7 @@ from absl import logging
 from tfdist.config import load
 from tfdist.errors import EXIT_DONE
 from tfdist.launch.local import run_local
+from tfdist.launch.tensorflow_import import import_tensorflow
 from tfdist.launch.workdir import HELD_BY_LAUNCHER, default_workdir, held
 from tfdist.strategies.registry import kinds
 
@@ -52,6 +53,7 @@ def fit(config_path: str, overrides: Sequence[str] = (), workdir: Path | None = 
         logging.info("%s has nothing to do: validation runs in the training tasks.", cluster.task)
         return EXIT_DONE
 
+    import_tensorflow()
     from tfdist.training.run import run_task
 
     if cluster is None or cluster.is_chief:
