@@ -15,6 +15,7 @@ from tfdist.data.sources import Source
 from tfdist.engines.model_view import as_seen_by_steps
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
+from tfdist.step.custom import build_own_optimizers
 from tfdist.step.metrics import MetricStates, has_own_metrics
 from tfdist.strategies.registry import how_made
 
@@ -79,6 +80,9 @@ class Engine(ABC):
         if len(self._built_for) == len(parts) and all(map(operator.is_, self._built_for, parts)):
             return
         with self.strategy.scope():
+            if keras_private.overrides(model, "train_step"):
+                self.build_layers(source)
+                build_own_optimizers(model, source.pipeline().element_spec)
             keras_private.build_everything(model, source.batch_spec())
             self._shared_seed = keras_private.global_seed()
         self._train_metrics = MetricStates(model)
@@ -99,6 +103,25 @@ class Engine(ABC):
         if key not in self._traced:
             self._traced[key] = trace()
         return self._traced[key]
+
+    def names_of_own_logs(
+        self, step: Callable[[Any, Any], Any], metrics: MetricStates, part_spec: Any, method: str
+    ) -> list[str]:
+        """Gives the names of what the model's own `train_step` or `test_step` returns, by tracing it once."""
+        if not keras_private.overrides(self.model, method):
+            return []
+        names: list[str] = []
+
+        def trace(part: Any) -> None:
+            def replica() -> None:
+                names[:] = step(part, metrics.initial(metrics.carried()))[1]
+
+            self.strategy.run(replica)
+
+        with as_seen_by_steps(self.model):
+            tf.function(trace, autograph=False).get_concrete_function(part_spec)
+        metrics.own_logs = dict.fromkeys(names, float("nan"))
+        return names
 
     def build_layers(self, source: Source) -> None:
         """Creates the weights of the model, which is all that predicting needs."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import keras
 
 from tfdist.step import keras_private
+from tfdist.step.custom import adapted_to_custom_steps, has_own_steps
 from tfdist.step.losses import GlobalLoss
 
 
@@ -16,6 +17,8 @@ def as_seen_by_steps(model: keras.Model) -> Iterator[None]:
     """Sets the model up for tracing a step: losses of the global batch, gradients that arrive summed."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(keras_private.replaced_losses(model, GlobalLoss))
-        if model.optimizer is not None:
-            stack.enter_context(keras_private.without_gradient_reduction(model.optimizer))
+        for optimizer in keras_private.optimizers_of(model):
+            stack.enter_context(keras_private.without_gradient_reduction(optimizer))
+        if has_own_steps(model):
+            stack.enter_context(adapted_to_custom_steps(model))
         yield

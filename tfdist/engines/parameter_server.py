@@ -24,6 +24,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfdist.data.batch import Part
 from tfdist.data.sources import Source
 from tfdist.engines.blocks import batch_of_block, make_block_reader, open_rows_signature
 from tfdist.engines.engine import Engine, Steps
@@ -75,7 +76,7 @@ class ParameterServerEngine(Engine):
         """Starts a pass through evaluation data; each row is counted once, also when a worker dies."""
         self.build(source)
         self._evaluation_metrics.reset()
-        return self._steps("evaluate", source, 0, self._evaluate_replica, self._evaluation_metrics)
+        return self._steps("test", source, 0, self._evaluate_replica, self._evaluation_metrics)
 
     def predict(self, source: Source, steps: int | None) -> Any:
         """Predicts on the workers, batch by batch, and puts the outputs in order."""
@@ -157,39 +158,59 @@ class ParameterServerEngine(Engine):
         dataset = source.pipeline("blocks", lambda batches: batches.prefetch(2 * self.max_steps_per_call))
         spec = dataset.element_spec
 
-        def trace() -> tuple[Callable[..., Any], Callable[..., Any]]:
+        def trace() -> tuple[Callable[..., Any], Callable[..., Any], list[str]]:
+            part_spec = Part(spec, tf.TensorSpec([]), tf.TensorSpec([]))
+
+            def step_of_part(part: Any, states: Any) -> Any:
+                return replica(part, states, tf.constant(0, tf.int64))
+
+            names = self.names_of_own_logs(step_of_part, metrics, part_spec, f"{name}_step")
             signature = [
                 open_rows_signature(spec),
                 tf.TensorSpec([None], tf.int64),
                 tf.TensorSpec([], tf.int64),
             ]
-            closure = self._make_closure(replica, metrics)
-            return tf.function(closure, input_signature=signature, autograph=False), make_block_reader(spec)
+            closure = self._make_closure(replica, metrics, names)
+            function = tf.function(closure, input_signature=signature, autograph=False)
+            return function, make_block_reader(spec), names
 
-        function, read_block = self.traced(f"{name} {spec}", trace)
-        return BlockSteps(self, function, read_block, iter(dataset), metrics)
+        function, read_block, names = self.traced(f"{name} {spec}", trace)
+        return BlockSteps(self, function, read_block, names, iter(dataset), metrics)
 
-    def _make_closure(self, replica_step: Callable[..., Any], metrics: MetricStates) -> Callable[..., Any]:
+    def _make_closure(
+        self, replica_step: Callable[..., Any], metrics: MetricStates, names: list[str]
+    ) -> Callable[..., Any]:
         """Makes what a worker runs on a block: one step per batch. It returns what the metrics counted."""
 
         def closure(rows: Any, sizes: tf.Tensor, first_step: tf.Tensor) -> tf.Tensor:
-            def one_step(index: Any, begin: Any, states: Any) -> Any:
+            def one_step(index: Any, begin: Any, logs: Any, states: Any) -> Any:
                 part = batch_of_block(rows, sizes, index, begin)
+
+                def replica() -> Any:
+                    new, new_logs = replica_step(part, states, first_step + tf.cast(index, tf.int64))
+                    return list(new), [tf.cast(new_logs[name], tf.float64) for name in names]
+
                 # run(): in a closure Keras's optimizers fail outside a replica context.
-                new = self.strategy.run(
-                    lambda: replica_step(part, states, first_step + tf.cast(index, tf.int64))
+                new, new_logs = keras.tree.map_structure(
+                    lambda value: self.strategy.experimental_local_results(value)[0],
+                    self.strategy.run(replica),
                 )
-                new = [self.strategy.experimental_local_results(value)[0] for value in new]
-                return index + 1, begin + sizes[index], new
+                return index + 1, begin + sizes[index], new_logs, new
 
             count = tf.shape(sizes)[0]
-            _, _, states = tf.while_loop(
+            _, _, logs, states = tf.while_loop(
                 lambda index, *_: index < count,
                 one_step,
-                (tf.constant(0), tf.constant(0, tf.int64), metrics.initial()),
+                (
+                    tf.constant(0),
+                    tf.constant(0, tf.int64),
+                    [tf.constant(0.0, tf.float64) for _ in names],
+                    metrics.initial(),
+                ),
                 parallel_iterations=1,
             )
-            return metrics.counted(states)
+            head = [tf.stack(logs)] if logs else []
+            return tf.concat([*head, metrics.counted(states)], axis=0)
 
         return closure
 
@@ -225,11 +246,12 @@ class BlockSteps(Steps):
         engine: ParameterServerEngine,
         function: Callable[..., Any],
         read_block: Callable[..., Any],
+        names: list[str],
         iterator: Any,
         metrics: MetricStates,
     ) -> None:
         self._engine, self._function, self._read_block = engine, function, read_block
-        self._iterator, self.metrics = iterator, metrics
+        self._names, self._iterator, self.metrics = names, iterator, metrics
         self._pending: collections.deque[tuple[int, Any]] = collections.deque()
         self._last_completion: float | None = None
 
@@ -251,7 +273,7 @@ class BlockSteps(Steps):
 
     def _complete_oldest(self) -> None:
         count, remote = self._pending.popleft()
-        self.metrics.add(self._engine._fetch(remote))
+        self.metrics.add(self._engine._fetch(remote), self._names)
         now = time.perf_counter()
         if self._last_completion is not None:
             self.seconds_per_step = (now - self._last_completion) / count

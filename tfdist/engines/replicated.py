@@ -49,23 +49,34 @@ class ReplicatedEngine(Engine):
         """Starts a pass through the training data."""
         self.build(source)
         metrics = self._train_metrics
-        function = self._function("train", self._make_counting_function(self._train_replica, metrics))
-        return ReplicatedSteps(self, function, self._iterator(source, epoch), metrics)
+        return self._counting_steps("train", source, epoch, self._train_replica, metrics)
 
     def evaluate(self, source: Source) -> ReplicatedSteps:
         """Starts a pass through evaluation data; each row is counted once."""
         self.build(source)
         metrics = self._evaluation_metrics
         metrics.reset()
-        function = self._function("evaluate", self._make_counting_function(self._evaluate_replica, metrics))
-        return ReplicatedSteps(self, function, self._iterator(source, 0), metrics)
+        return self._counting_steps("test", source, 0, self._evaluate_replica, metrics)
+
+    def _counting_steps(
+        self, name: str, source: Source, epoch: int, step: Callable[..., Any], metrics: MetricStates
+    ) -> ReplicatedSteps:
+        dataset, iterator = self._iterator(source, epoch)
+
+        def trace() -> tuple[Callable[..., Any], list[str]]:
+            part_spec = dataset.element_spec[0][0]
+            names = self.names_of_own_logs(step, metrics, part_spec, f"{name}_step")
+            return self._as_graph(self._make_counting_function(step, metrics, names)), names
+
+        function, names = self.traced(name, trace)
+        return ReplicatedSteps(self, function, names, iterator, metrics)
 
     def predict(self, source: Source, steps: int | None) -> Any:
         """Predicts on every replica and puts the parts back in order."""
         self.build_layers(source)
-        function = self._function("predict", self._predict_batch)
+        function = self.traced("predict", lambda: self._as_graph(self._predict_batch))
         outputs: list[Any] = []
-        iterator = self._iterator(source, 0)
+        _, iterator = self._iterator(source, 0)
         for parts, _ in iterator if steps is None else itertools.islice(iterator, steps):
             gathered, rows = function(parts)
             rows = rows.numpy()
@@ -89,20 +100,17 @@ class ReplicatedEngine(Engine):
 
         return self.strategy.reduce("SUM", self.strategy.run(replica), axis=None)
 
-    def _iterator(self, source: Source, epoch: int) -> Iterator[Any]:
+    def _iterator(self, source: Source, epoch: int) -> tuple[tf.data.Dataset, Iterator[Any]]:
         compare = self._workers > 1 and not source.identical_by_construction
         source.begin_epoch(epoch)
         dataset = parts_of_replicas(source, self._replicas, self.num_replicas, compare)
         with tf.device("CPU:0"):
-            return iter(dataset)
+            return dataset, iter(dataset)
 
-    def _function(self, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
-        def trace() -> Callable[..., Any]:
-            if self.model.run_eagerly:
-                return body
-            return tf.function(tf.autograph.experimental.do_not_convert(body), reduce_retracing=True)
-
-        return self.traced(name, trace)
+    def _as_graph(self, body: Callable[..., Any]) -> Callable[..., Any]:
+        if self.model.run_eagerly:
+            return body
+        return tf.function(body, autograph=False, reduce_retracing=True)
 
     def _train_replica(self, part: Any, states: Any) -> Any:
         return train_step(
@@ -131,7 +139,7 @@ class ReplicatedEngine(Engine):
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, list(tensors))
 
     def _make_counting_function(
-        self, replica_step: Callable[[Any, Any], Any], metrics: MetricStates
+        self, replica_step: Callable[[Any, Any], Any], metrics: MetricStates, names: list[str]
     ) -> Callable[..., Any]:
         """Makes the function that runs n steps in one graph and sums what they counted over all replicas.
 
@@ -141,7 +149,7 @@ class ReplicatedEngine(Engine):
         strategy, replicas = self.strategy, self._replicas
 
         def run_steps(iterator: Any, steps: Any, seconds: Any, carried: Any) -> tuple[Any, Any, Any]:
-            def one_step(done: Any, going: Any, fingerprint: Any, states: Any) -> Any:
+            def one_step(done: Any, going: Any, fingerprint: Any, logs: Any, states: Any) -> Any:
                 optional = iterator.get_next_as_optional()
 
                 def step() -> Any:
@@ -149,26 +157,40 @@ class ReplicatedEngine(Engine):
 
                     def replica() -> Any:
                         local = replicas.index(_static_replica_number())
-                        return replica_step(parts[local], states[local])
+                        new_states, new_logs = replica_step(parts[local], states[local])
+                        return list(new_states), [tf.cast(new_logs[name], tf.float32) for name in names]
 
-                    new_states = self._per_replica(strategy.run(replica))
+                    new_states, new_logs = strategy.run(replica)
+                    new_states = self._per_replica(new_states)
+                    new_logs = [strategy.experimental_local_results(value)[0] for value in new_logs]
                     weight = tf.cast(done + 1, tf.float64)  # so that the order of the batches counts
-                    return done + 1, True, fingerprint + weight * batch_fingerprint, new_states
+                    return done + 1, True, fingerprint + weight * batch_fingerprint, new_logs, new_states
 
-                return tf.cond(optional.has_value(), step, lambda: (done, False, fingerprint, list(states)))
+                return tf.cond(
+                    optional.has_value(), step, lambda: (done, False, fingerprint, list(logs), list(states))
+                )
 
             initial = [metrics.initial(carried) for _ in replicas]
-            done, _, fingerprint, states = tf.while_loop(
+            done, _, fingerprint, logs, states = tf.while_loop(
                 lambda done, going, *_: tf.logical_and(done < steps, going),
                 one_step,
-                (tf.constant(0, tf.int64), tf.constant(True), tf.constant(0.0, tf.float64), initial),
+                (
+                    tf.constant(0, tf.int64),
+                    tf.constant(True),
+                    tf.constant(0.0, tf.float64),
+                    [tf.constant(0.0) for _ in names],
+                    initial,
+                ),
                 parallel_iterations=1,
             )
 
             def counted() -> tf.Tensor:
                 local = replicas.index(_static_replica_number())
-                own = tf.stack([fingerprint, seconds]) * (1.0 if local == 0 else 0.0)
-                return tf.concat([own, metrics.counted(states[local])], axis=0)
+                is_local_first = 1.0 if local == 0 else 0.0
+                is_first = 1.0 if replicas[local] == 0 else 0.0  # the logs are the same on all replicas
+                own = [tf.cast(value, tf.float64) * is_first for value in logs]
+                head = tf.stack([fingerprint * is_local_first, seconds * is_local_first, *own])
+                return tf.concat([head, metrics.counted(states[local])], axis=0)
 
             return done, fingerprint, strategy.reduce("SUM", strategy.run(counted), axis=None)
 
@@ -196,9 +218,15 @@ class ReplicatedSteps(Steps):
     """Steps of a replicated engine over one pass through the data."""
 
     def __init__(
-        self, engine: ReplicatedEngine, function: Callable[..., Any], iterator: Any, metrics: MetricStates
+        self,
+        engine: ReplicatedEngine,
+        function: Callable[..., Any],
+        names: list[str],
+        iterator: Any,
+        metrics: MetricStates,
     ) -> None:
-        self._engine, self._function, self._iterator, self.metrics = engine, function, iterator, metrics
+        self._engine, self._function, self._names = engine, function, names
+        self._iterator, self.metrics = iterator, metrics
         self._seconds = 0.0
 
     def run(self, steps: int) -> int:
@@ -220,7 +248,8 @@ class ReplicatedSteps(Steps):
                 "seed the pipeline (keras.utils.set_random_seed(7) before it is built, or shuffle(seed=7)),"
                 " and sort file names",
             )
-        self.metrics.add(counted[2:])
+        if done:
+            self.metrics.add(counted[2:], self._names)
         # The time of the call before: that of this one is known to nobody before the tasks have exchanged it.
         self.seconds_per_step = counted[1] / workers or None
         self._seconds = (time.perf_counter() - started) / max(done, 1)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfdist.data.batch import Part
 from tfdist.step import keras_private
-from tfdist.step.losses import GlobalLoss, PartOfBatch
+from tfdist.step.part import WorkOnPart, working_on
 
 State = tuple[keras.Variable, Any]
 
@@ -55,7 +55,7 @@ def forward_pass(
         metric_states: Their values before this part.
         training: Whether to call the model in training mode and compute gradients.
         states: Other variables that layers shall see with another value than they have.
-        size_of_whole: See `tfdist.step.losses.PartOfBatch`.
+        size_of_whole: See `tfdist.step.part.WorkOnPart`.
 
     Returns:
         The results.
@@ -63,30 +63,47 @@ def forward_pass(
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(part.data)
     weights = model.trainable_variables if training else []
     mapping = [*zip(metric_variables, metric_states, strict=True), *states]
-    on_part = PartOfBatch(part.share, size_of_whole)
-    with keras_private.CapturingScope(mapping) as scope, GlobalLoss.on_part(on_part):
+    work = WorkOnPart(part.share, size_of_whole)
+    with keras_private.CapturingScope(mapping) as scope, working_on(work):
         with tf.GradientTape() as tape:
             y_pred = keras_private.call_model(model, x, training)
             trackers = _Trackers(model, scope)
             loss = keras_private.compute_loss(model, x, y, y_pred, sample_weight, training)
-            trackers.record(on_part.values, part.rows)
+            trackers.record(work.loss_values, part.rows)
             objective = tf.cast(loss, tf.float32) * part.share
             if training:
                 objective = model.optimizer.scale_loss(objective)
         keras_private.loss_tracker(model).update_state(loss, sample_weight=part.rows)
         model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
-        metric_states = [
-            tf.where(part.rows > 0, scope.get_current_value(variable), before)
-            for variable, before in zip(metric_variables, metric_states, strict=True)
-        ]
-        metric_ids = {id(variable) for variable in metric_variables}
-        changes = {
-            key: (variable, scope.get_current_value(variable))
-            for key, variable in scope.assigned.items()
-            if key not in metric_ids
-        }
+        metric_states = metric_states_after(scope, part, metric_variables, metric_states)
+        changes = changes_in(scope, metric_variables)
     gradients = tape.gradient(objective, [weight.value for weight in weights]) if weights else []
     return Forward(loss, gradients, metric_states, changes)
+
+
+def metric_states_after(
+    scope: keras_private.CapturingScope,
+    part: Part,
+    metric_variables: Sequence[keras.Variable],
+    before: Sequence[Any],
+) -> list[Any]:
+    """Gives the metric states at the end of a scope; those from before where the part has no own rows."""
+    return [
+        tf.where(part.rows > 0, scope.get_current_value(variable), old)
+        for variable, old in zip(metric_variables, before, strict=True)
+    ]
+
+
+def changes_in(
+    scope: keras_private.CapturingScope, metric_variables: Sequence[keras.Variable]
+) -> dict[int, State]:
+    """Gives what layers assigned inside a scope: each variable, by its id, with its last value."""
+    metric_ids = {id(variable) for variable in metric_variables}
+    return {
+        key: (variable, scope.get_current_value(variable))
+        for key, variable in scope.assigned.items()
+        if key not in metric_ids
+    }
 
 
 class _Trackers:

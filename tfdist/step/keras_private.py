@@ -33,12 +33,18 @@ def build_everything(model: keras.Model, spec: tuple[Any, ...]) -> None:
         build = model._symbolic_build
     except AttributeError:
         raise _missing("Model._symbolic_build") from None
+    if overrides(model, "train_step") and not _can_be_called(model):
+        return  # made of other models, such as a generator and a discriminator, that its train_step calls
     build(data_batch=_with_open_rows(spec))
+
+
+def _can_be_called(model: keras.Model) -> bool:
+    return type(model).call is not keras.Model.call or isinstance(model, keras.Sequential)
 
 
 def build_layers(model: keras.Model, x: Any) -> None:
     """Creates the weights of the model from the shapes of its input."""
-    if not all(layer.built for layer in model._flatten_layers()):
+    if _can_be_called(model) and not all(layer.built for layer in model._flatten_layers()):
         keras_backend.compute_output_spec(model, _with_open_rows(x), training=False)
 
 
@@ -113,13 +119,12 @@ def replaced_losses(model: keras.Model, wrap: Callable[[Any], Any]) -> Iterator[
             holder._flat_losses = [entry._replace(loss=wrap(entry.loss)) for entry in original]
     except AttributeError:
         raise _missing("CompileLoss._flat_losses") from None
-    object.__setattr__(model, "_aggregate_additional_loss", keras.ops.sum)
     try:
-        yield
+        with attribute_replaced(model, "_aggregate_additional_loss", keras.ops.sum):
+            yield
     finally:
         if original is not None:
             holder._flat_losses = original
-        object.__delattr__(model, "_aggregate_additional_loss")
 
 
 def unreduced_loss(loss: keras.losses.Loss, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Any, Any]:
@@ -156,11 +161,8 @@ def without_gradient_reduction(optimizer: keras.optimizers.Optimizer) -> Iterato
     inner = innermost_optimizer(optimizer)
     if not hasattr(inner, "_all_reduce_sum_gradients"):
         raise _missing("Optimizer._all_reduce_sum_gradients")
-    object.__setattr__(inner, "_all_reduce_sum_gradients", list)
-    try:
+    with attribute_replaced(inner, "_all_reduce_sum_gradients", list):
         yield
-    finally:
-        object.__delattr__(inner, "_all_reduce_sum_gradients")
 
 
 @contextlib.contextmanager
@@ -175,11 +177,52 @@ def atomic_iterations(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
     def assign_add(value: Any) -> None:
         native.assign_add(keras.ops.cast(value, iterations.dtype))
 
-    object.__setattr__(iterations, "assign_add", assign_add)
+    with attribute_replaced(iterations, "assign_add", assign_add):
+        yield
+
+
+@contextlib.contextmanager
+def attribute_replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Gives an object another method while the context is open, past Keras's tracking of attributes."""
+    object.__setattr__(owner, name, value)
     try:
         yield
     finally:
-        object.__delattr__(iterations, "assign_add")
+        object.__delattr__(owner, name)
+
+
+@contextlib.contextmanager
+def outside_stateless_scope() -> Iterator[None]:
+    """Lets assignments through for a while inside a stateless scope."""
+    scope = global_state.get_global_attribute("stateless_scope")
+    global_state.set_global_attribute("stateless_scope", None)
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute("stateless_scope", scope)
+
+
+def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
+    """Gives every optimizer that the model holds: that of `compile`, and others in its attributes."""
+    held = [model.optimizer, *vars(model).values()]
+    flat = [item for value in held for item in (value if isinstance(value, list | tuple) else [value])]
+    found = [item for item in flat if isinstance(item, keras.optimizers.Optimizer)]
+    return list({id(optimizer): optimizer for optimizer in found}.values())
+
+
+def means_of(model: keras.Model) -> list[keras.metrics.Mean]:
+    """Gives the metrics of the model that average whatever they are given."""
+    return [metric for metric in flat_metrics(model) if type(metric) is keras.metrics.Mean]
+
+
+def flat_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
+    """Gives every metric of the model, with those inside others."""
+    pending, found = list(model.metrics), []
+    while pending:
+        metric = pending.pop()
+        found.append(metric)
+        pending.extend(getattr(metric, "metrics", None) or [])
+    return found
 
 
 def innermost_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:

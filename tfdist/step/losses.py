@@ -12,9 +12,6 @@ over elements) the value is the replica's plain mean and nothing has to be excha
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -22,45 +19,25 @@ import tensorflow as tf
 from keras import ops
 
 from tfdist.step import keras_private
-
-
-@dataclass
-class PartOfBatch:
-    """What a loss has to know about the part it is computed on.
-
-    Attributes:
-        share: The part's share of the global batch, float32 scalar.
-        size_of_whole: Gives the size of the global batch, from this part's size (both float32 scalars). Asked
-            only by losses whose size is not proportional to rows, in the order of the model's outputs.
-        values: Filled by each loss, in the order of the model's outputs.
-    """
-
-    share: Any
-    size_of_whole: Callable[[Any], Any]
-    values: list[Any] = field(default_factory=list)
+from tfdist.step.part import WorkOnPart, work_on_part
 
 
 class GlobalLoss:
     """A compiled loss whose share-weighted sum over replicas is the loss of the global batch."""
 
-    _current = threading.local()  # replicas are traced in threads of their own
-
     def __init__(self, loss: keras.losses.Loss) -> None:
         self._loss = loss
 
-    @classmethod
-    def on_part(cls, part: PartOfBatch) -> _Within:
-        """Says which part the losses called inside the context are computed on."""
-        return _Within(cls._current, part)
-
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Computes the loss of the current part."""
-        part: PartOfBatch = self._current.part
-        value = self._value(part, y_true, y_pred, sample_weight)
-        part.values.append(value)
+        """Computes the loss of the part that is being worked on."""
+        work = work_on_part()
+        if work is None:
+            return self._loss(y_true, y_pred, sample_weight)
+        value = self._value(work, y_true, y_pred, sample_weight)
+        work.loss_values.append(value)
         return value
 
-    def _value(self, part: PartOfBatch, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+    def _value(self, part: WorkOnPart, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
         reduction = self._loss.reduction
         weighted, mask = keras_private.unreduced_loss(self._loss, y_true, y_pred, sample_weight)
         total = ops.sum(weighted)
@@ -88,16 +65,3 @@ class GlobalLoss:
         while len(weights.shape) < len(mask.shape):
             weights = ops.expand_dims(weights, axis=-1)
         return weights * mask
-
-
-class _Within:
-    def __init__(self, holder: threading.local, part: PartOfBatch) -> None:
-        self._holder, self._part = holder, part
-
-    def __enter__(self) -> PartOfBatch:
-        self._before = getattr(self._holder, "part", None)
-        self._holder.part = self._part
-        return self._part
-
-    def __exit__(self, *_: object) -> None:
-        self._holder.part = self._before

@@ -25,6 +25,10 @@ class MetricStates:
 
     Args:
         model: A built and compiled model.
+
+    Attributes:
+        variables: The variables of the metrics.
+        own_logs: What the last step of the model's own returned; None where the model has no own step.
     """
 
     def __init__(self, model: keras.Model) -> None:
@@ -34,7 +38,7 @@ class MetricStates:
         self._starts = self._start_values()
         self._carried: list[int] = []
         self._sizes = [int(np.prod(variable.shape)) for variable in self.variables]
-        self.size = sum(self._sizes)
+        self.own_logs: dict[str, float] | None = None
         self.reset()
 
     def _start_values(self) -> list[np.ndarray]:
@@ -79,10 +83,17 @@ class MetricStates:
         ]
         return tf.concat(pieces, axis=0) if pieces else tf.zeros([0], tf.float64)
 
-    def add(self, counted: np.ndarray) -> None:
-        """Adds what all replicas counted, the sum of their `counted` vectors."""
+    def add(self, counted: np.ndarray, log_names: Sequence[str] = ()) -> None:
+        """Adds what all replicas counted.
+
+        Args:
+            counted: The sum of their `counted` vectors, behind the last values of the own logs.
+            log_names: The names of the own logs.
+        """
         self._empty = False
-        begin = 0
+        begin = len(log_names)
+        if log_names:
+            self.own_logs = dict(zip(log_names, map(float, counted[:begin]), strict=True))
         for index, size in enumerate(self._sizes):
             piece = counted[begin : begin + size].reshape(self._totals[index].shape)
             before = self._starts[index] if index in self._carried else self._totals[index]
@@ -102,7 +113,10 @@ class MetricStates:
             ]
             with keras.StatelessScope(mapping):
                 results = self._model.get_metrics_result()
-        return {name: _as_number(value) for name, value in results.items()}
+        numbers = {name: _as_number(value) for name, value in results.items()}
+        if self.own_logs is not None:  # Keras shows what such a step returns, and of metrics their results
+            return {name: numbers.get(name, value) for name, value in self.own_logs.items()}
+        return numbers
 
     def settle_sums(self, data: tuple[Any, ...], parallel: bool) -> None:
         """Finds out which variables of the user's own metrics are no sums, such as a running maximum.
@@ -145,12 +159,13 @@ class MetricStates:
 
 def has_own_metrics(model: keras.Model) -> bool:
     """Tells whether the model has metrics that do not come with Keras."""
-    pending = list(model.metrics)
-    while pending:
-        metric = pending.pop()
-        if not type(metric).__module__.startswith("keras."):
-            return True
-        pending.extend(getattr(metric, "metrics", []) or [])
+    own = [
+        metric
+        for metric in keras_private.flat_metrics(model)
+        if not type(metric).__module__.startswith("keras.")
+    ]
+    if own:
+        return True
     return keras_private.overrides(model, "compute_metrics")
 
 

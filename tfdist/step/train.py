@@ -17,6 +17,8 @@ import keras
 import tensorflow as tf
 
 from tfdist.data.batch import Part, take_part
+from tfdist.step import keras_private
+from tfdist.step.custom import run_custom_step
 from tfdist.step.forward import State, forward_pass
 from tfdist.step.state import add_everywhere, assign_everywhere, fold_stream, is_averaged, unfold_stream
 
@@ -33,7 +35,7 @@ def train_step(
     stream: Any,
     accumulate_steps: int,
     sum_over_replicas: SumOverReplicas,
-) -> Sequence[Any]:
+) -> tuple[Sequence[Any], dict[str, Any]]:
     """Runs one update. Called in the context of one replica.
 
     Args:
@@ -47,10 +49,22 @@ def train_step(
         sum_over_replicas: Sums a list of tensors over all replicas.
 
     Returns:
-        The new metric states.
+        The new metric states, and what a `train_step` of the model's own returned.
     """
+    logs: dict[str, Any] = {}
+    gradients: Sequence[Any] = []
     states = [(seed, fold_stream(seed.value, stream)) for seed in seeds]
-    if accumulate_steps == 1:
+    if keras_private.overrides(model, "train_step"):
+        metric_states, changes, logs = run_custom_step(
+            model,
+            model.train_step,
+            part,
+            metric_variables,
+            metric_states,
+            states=states,
+            sum_over_replicas=sum_over_replicas,
+        )
+    elif accumulate_steps == 1:
         forward = forward_pass(
             model,
             part,
@@ -66,7 +80,7 @@ def train_step(
             model, part, metric_variables, metric_states, states, accumulate_steps, sum_over_replicas
         )
     _update(model, gradients, changes, part.share, {id(seed) for seed in seeds}, stream, sum_over_replicas)
-    return metric_states
+    return metric_states, logs
 
 
 def _update(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,3 +84,23 @@ def _is_overridden(callback: Any, hook: str) -> bool:
     if hook in vars(callback):  # LambdaCallback sets its hooks on the instance
         return True
     return getattr(type(callback), hook) is not getattr(keras.callbacks.Callback, hook)
+
+
+class ProgressDisplay:
+    """Tells when the progress bar of a list of callbacks wants new numbers, which take time to compute."""
+
+    SECONDS = 0.1
+
+    def __init__(self, callbacks: keras.callbacks.CallbackList) -> None:
+        self._shown = any(
+            isinstance(callback, keras.callbacks.ProgbarLogger) and callback.verbose == 1
+            for callback in callbacks.callbacks
+        )
+        self._last = -self.SECONDS
+
+    def is_due(self) -> bool:
+        """Tells whether to show numbers now."""
+        if not self._shown or time.monotonic() - self._last < self.SECONDS:
+            return False
+        self._last = time.monotonic()
+        return True

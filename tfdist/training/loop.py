@@ -12,7 +12,7 @@ from absl import logging
 from tfdist.data.sources import Source
 from tfdist.engines.engine import Engine, Steps
 from tfdist.errors import ConfigError
-from tfdist.training.callbacks import must_see_every_batch
+from tfdist.training.callbacks import ProgressDisplay, must_see_every_batch
 from tfdist.training.pace import Pace
 
 
@@ -83,6 +83,7 @@ def run_evaluation(
     callbacks.on_test_begin()
     steps = engine.evaluate(source)
     pace = Pace(None, engine.max_steps_per_call)
+    shows = ProgressDisplay(callbacks)
     if limit is None:
         limit = source.batches
     done = 0
@@ -92,7 +93,7 @@ def run_evaluation(
         count = steps.run(asked)
         done += count
         if count:
-            callbacks.on_test_batch_end(done - 1, steps.metrics.results() if engine.is_chief else {})
+            callbacks.on_test_batch_end(done - 1, steps.metrics.results() if shows.is_due() else {})
         if count < asked:
             break
     steps.finish()
@@ -114,6 +115,7 @@ def _run_epoch(
     """Runs the steps of one epoch and gives their number."""
     model = engine.model
     passes.begin_epoch(epoch, one_pass=steps_per_epoch is None)
+    shows = ProgressDisplay(callbacks)
     done = 0
     while steps_per_epoch is None or done < steps_per_epoch:
         asked = passes.steps_of_next_call(None if steps_per_epoch is None else steps_per_epoch - done)
@@ -121,7 +123,7 @@ def _run_epoch(
             callbacks.on_train_batch_begin(batch)
         count = passes.steps.run(asked)
         if count:
-            logs = passes.steps.metrics.results() if every_batch or engine.is_chief else {}
+            logs = passes.steps.metrics.results() if every_batch or shows.is_due() else {}
             last = done + count - 1
             for batch in range(done if every_batch else last, last + 1):
                 callbacks.on_train_batch_end(batch, logs)

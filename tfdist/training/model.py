@@ -100,12 +100,11 @@ def _require_scope(model: keras.Model, strategy: tf.distribute.Strategy) -> None
 
 
 def _refuse_what_would_be_ignored(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
-    for method in ("train_step", "test_step", "predict_step", "make_train_function", "make_test_function"):
+    for method in ("make_train_function", "make_test_function", "make_predict_function"):
         if keras_private.overrides(model, method):
             raise ConfigError(
-                f"{type(model).__name__} has a {method} of its own, which tfdist cannot divide over replicas"
-                " correctly.",
-                "override compute_loss or compute_metrics instead, or write a custom loop with"
+                f"{type(model).__name__} has a {method} of its own, which tfdist would not call.",
+                "override train_step, test_step or predict_step, or write a custom loop with"
                 " tfdist.make_strategy",
             )
     optimizer: Any = None

@@ -99,6 +99,12 @@ class Trainer:
         self.model = make_model(
             model, self.strategy, {name: value for name, value in given.items() if value is not None}
         )
+        if accumulate_steps > 1 and keras_private.overrides(self.model, "train_step"):
+            raise ConfigError(
+                f"accumulate_steps={accumulate_steps} was given, but {type(self.model).__name__} has a"
+                " train_step of its own, which cannot be cut into micro-batches.",
+                "leave accumulate_steps out, or override compute_loss instead of train_step",
+            )
         if clip_global_norm is not None:
             _set_clip_global_norm(self.model, clip_global_norm)
         self._engine.attach(self.model, int(accumulate_steps))
