@@ -42,7 +42,9 @@ class ReplicatedEngine(Engine):
 
     def _local_replicas(self) -> list[int]:
         """Gives the global numbers of the replicas in this task."""
-        numbers = tf.function(lambda: self.strategy.run(_replica_number))()
+        numbers = self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(context.replica_id_in_sync_group)
+        )
         return sorted(int(number) for number in self.strategy.experimental_local_results(numbers))
 
     def train(self, source: Source, epoch: int) -> ReplicatedSteps:

@@ -111,9 +111,11 @@ class MetricStates:
                 (variable, tf.constant(total.astype(variable.dtype)))
                 for variable, total in zip(self.variables, self._totals, strict=True)
             ]
-            with keras.StatelessScope(mapping):
+            with keras.StatelessScope(
+                mapping
+            ):  # a result may be a variable, whose value is known in here only
                 results = self._model.get_metrics_result()
-        numbers = {name: _as_number(value) for name, value in results.items()}
+                numbers = {name: _as_number(value) for name, value in results.items()}
         if self.own_logs is not None:  # Keras shows what such a step returns, and of metrics their results
             return {name: numbers.get(name, value) for name, value in self.own_logs.items()}
         return numbers
