@@ -279,7 +279,7 @@ def _as_tuple(data: Any) -> tuple[Any, ...]:
             "wrap several inputs or outputs in a dict or a nested tuple",
         )
     given = tuple(part for part in data if part is not None)
-    if None in data[: len(given)]:
+    if any(part is None for part in data[: len(given)]):
         raise ConfigError("A batch has a sample_weight but no y.", "yield (x, y, sample_weight)")
     return given
 
