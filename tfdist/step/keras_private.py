@@ -273,6 +273,14 @@ class CapturingScope(keras.StatelessScope):
         super().add_update(update)
         self.assigned[id(update[0])] = update[0]
 
+    def get_current_value(self, variable: keras.Variable) -> Any:
+        """Gives what a variable holds in the scope; its own value where nothing was assigned.
+
+        Keras asks the scope for the weights it regularizes, and expects it to know them all.
+        """
+        value = super().get_current_value(variable)
+        return variable._value if value is None else value
+
 
 def overrides(model: keras.Model, method: str) -> bool:
     """Tells whether the model's class has its own `method` instead of the one of `keras.Model`."""
