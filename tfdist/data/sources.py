@@ -105,7 +105,8 @@ class ArraySource(Source):
 
     def __init__(self, data: tuple[Any, ...], batch_size: int, shuffle: bool, seed: int) -> None:
         super().__init__()
-        self._arrays = keras.tree.map_structure(_as_tensor, data)
+        # As tuples, since tf.data would stack the tensors of a list into one.
+        self._arrays = keras.tree.map_structure(_as_tensor, keras.tree.lists_to_tuples(data))
         lengths = {int(array.shape[0]) for array in keras.tree.flatten(self._arrays)}
         if len(lengths) != 1:
             shapes = keras.tree.map_structure(lambda array: tuple(array.shape), self._arrays)
@@ -268,7 +269,11 @@ def _fingerprint(data: tuple[Any, ...]) -> tf.Tensor:
 
 
 def _as_tuple(data: Any) -> tuple[Any, ...]:
-    """Reads `x`, `(x,)`, `(x, y)` or `(x, y, sample_weight)` as a tuple without the parts that are None."""
+    """Reads `x`, `(x,)`, `(x, y)` or `(x, y, sample_weight)` as a tuple without the parts that are None.
+
+    Lists become tuples, since tf.data would stack their tensors into one.
+    """
+    data = keras.tree.lists_to_tuples(data)
     while isinstance(data, tuple) and len(data) == 1:
         data = data[0]
     if not isinstance(data, tuple):
