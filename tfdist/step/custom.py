@@ -24,6 +24,7 @@ from tfdist.data.batch import Part
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
 from tfdist.step.forward import State, changes_in, metric_states_after
+from tfdist.step.optimizer import apply_gradients
 from tfdist.step.part import WorkOnPart, work_on_part, working_on
 
 
@@ -63,9 +64,18 @@ def run_custom_step(
             f"{type(model).__name__}.{step.__name__} must return a dict of logs; it returned {returned!r}.",
             "return {'loss': loss}",
         )
-    names = [name for name, value in returned.items() if _is_scalar(value)]
-    weighted = [tf.cast(returned[name], tf.float32) * part.share for name in names]
+    logs = _flat(returned)
+    names = [name for name, value in logs.items() if _is_scalar(value)]
+    weighted = [tf.cast(logs[name], tf.float32) * part.share for name in names]
     return new_states, changes, dict(zip(names, sum_over_replicas(weighted), strict=True))
+
+
+def _flat(logs: dict[str, Any]) -> dict[str, Any]:
+    """Gives logs without dicts inside, such as the result of all compiled metrics together."""
+    flat: dict[str, Any] = {}
+    for name, value in logs.items():
+        flat.update(_flat(value) if isinstance(value, dict) else {name: value})
+    return flat
 
 
 def _is_scalar(value: Any) -> bool:
@@ -85,7 +95,7 @@ def adapted_to_custom_steps(model: keras.Model) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         for optimizer in keras_private.optimizers_of(model):
-            apply = _global_apply(optimizer.apply)
+            apply = _global_apply(optimizer)
             stack.enter_context(keras_private.attribute_replaced(optimizer, "apply", apply))
         for metric in keras_private.means_of(model):
             update = _batch_update(metric.update_state)
@@ -125,8 +135,9 @@ def build_own_optimizers(model: keras.Model, spec: tuple[Any, ...]) -> None:
             optimizer.build(updated[id(optimizer)])
 
 
-def _global_apply(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes `optimizer.apply` take a part's gradients and apply those of the global batch."""
+def _global_apply(optimizer: keras.optimizers.Optimizer) -> Callable[..., Any]:
+    """Gives an `apply` that takes a part's gradients and applies those of the global batch."""
+    apply = optimizer.apply
 
     def apply_global(gradients: Any, trainable_variables: Any = None) -> Any:
         work = work_on_part()
@@ -137,7 +148,7 @@ def _global_apply(apply: Callable[..., Any]) -> Callable[..., Any]:
         summed = iter(work.sum_over_replicas(given))
         whole = [None if gradient is None else next(summed) for gradient in gradients]
         with keras_private.outside_stateless_scope():
-            return apply(whole, trainable_variables)
+            return apply_gradients(optimizer, whole, trainable_variables, apply)
 
     return apply_global
 
