@@ -19,6 +19,7 @@ def as_seen_by_steps(model: keras.Model) -> Iterator[None]:
         stack.enter_context(keras_private.replaced_losses(model, GlobalLoss))
         for optimizer in keras_private.optimizers_of(model):
             stack.enter_context(keras_private.without_gradient_reduction(optimizer))
+            stack.enter_context(keras_private.without_ema_overwrite(optimizer))
         if has_own_steps(model):
             stack.enter_context(adapted_to_custom_steps(model))
         yield

@@ -44,7 +44,7 @@ def _can_be_called(model: keras.Model) -> bool:
 
 def build_layers(model: keras.Model, x: Any) -> None:
     """Creates the weights of the model from the shapes of its input."""
-    if _can_be_called(model) and not all(layer.built for layer in model._flatten_layers()):
+    if _can_be_called(model) and not all(layer.built for layer in flat_layers(model)):
         keras_backend.compute_output_spec(model, _with_open_rows(x), training=False)
 
 
@@ -166,6 +166,33 @@ def without_gradient_reduction(optimizer: keras.optimizers.Optimizer) -> Iterato
 
 
 @contextlib.contextmanager
+def without_ema_overwrite(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Stops the optimizer from overwriting weights with their averages; see `ema_overwrite_frequency`."""
+    inner = innermost_optimizer(optimizer)
+    inner.ema_overwrite_frequency, before = None, inner.ema_overwrite_frequency
+    try:
+        with attribute_replaced(inner, "tfdist_ema_overwrite_frequency", before):
+            yield
+    finally:
+        inner.ema_overwrite_frequency = before
+
+
+def ema_overwrite_frequency(optimizer: keras.optimizers.Optimizer) -> int | None:
+    """Gives after how many updates weights are to be overwritten, inside `without_ema_overwrite`."""
+    inner = innermost_optimizer(optimizer)
+    return getattr(inner, "tfdist_ema_overwrite_frequency", None) if inner.use_ema else None
+
+
+def moving_averages(optimizer: keras.optimizers.Optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
+    """Gives each weight with its moving average."""
+    try:
+        averages = optimizer._model_variables_moving_average
+    except AttributeError:
+        raise _missing("Optimizer._model_variables_moving_average") from None
+    return list(zip(optimizer._trainable_variables, averages, strict=True))
+
+
+@contextlib.contextmanager
 def atomic_iterations(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
     """Makes the optimizer count its updates with one operation on the variable's own task.
 
@@ -200,6 +227,14 @@ def outside_stateless_scope() -> Iterator[None]:
         yield
     finally:
         global_state.set_global_attribute("stateless_scope", scope)
+
+
+def flat_layers(model: keras.Model) -> list[keras.layers.Layer]:
+    """Gives the model and every layer inside it."""
+    try:
+        return list(model._flatten_layers())
+    except AttributeError:
+        raise _missing("Layer._flatten_layers") from None
 
 
 def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
@@ -249,9 +284,7 @@ def seed_states(model: keras.Model, shared_seed: keras.random.SeedGenerator) -> 
     """
     global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, shared_seed)
     try:
-        states = [
-            generator.state for layer in model._flatten_layers() for generator in layer._seed_generators
-        ]
+        states = [generator.state for layer in flat_layers(model) for generator in layer._seed_generators]
     except AttributeError:
         raise _missing("Layer._seed_generators") from None
     states.append(shared_seed.state)

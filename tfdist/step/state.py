@@ -49,13 +49,16 @@ def is_averaged(variable: keras.Variable) -> bool:
     return tf.as_dtype(variable.dtype).is_floating
 
 
-def assign_everywhere(states: Sequence[tuple[keras.Variable, Any]]) -> None:
+def assign_everywhere(
+    states: Sequence[tuple[keras.Variable, Any]], when: Callable[[], Any] | None = None
+) -> None:
     """Assigns to every copy of each variable. Called by each replica, with the same values.
 
     Args:
         states: Variables and their new values.
+        when: Gives a boolean scalar that says whether to assign; None for always.
     """
-    _update_everywhere(states, lambda copy, value: copy.assign(value))
+    _update_everywhere(states, lambda copy, value: copy.assign(value), when)
 
 
 def add_everywhere(states: Sequence[tuple[keras.Variable, Any]]) -> None:
@@ -64,22 +67,30 @@ def add_everywhere(states: Sequence[tuple[keras.Variable, Any]]) -> None:
     Args:
         states: Variables and what to add.
     """
-    _update_everywhere(states, lambda copy, value: copy.assign_add(value))
+    _update_everywhere(states, lambda copy, value: copy.assign_add(value), None)
 
 
 def _update_everywhere(
-    states: Sequence[tuple[keras.Variable, Any]], update: Callable[[Any, Any], Any]
+    states: Sequence[tuple[keras.Variable, Any]],
+    update: Callable[[Any, Any], Any],
+    when: Callable[[], Any] | None,
 ) -> None:
     if not states:
         return
     native = [variable.value for variable, _ in states]
 
     def update_all(strategy: tf.distribute.Strategy, *values: Any) -> None:
-        for variable, value in zip(native, values, strict=True):
-            if isinstance(variable, tf.distribute.DistributedValues):
-                strategy.extended.update(variable, update, args=(value,), group=False)
-            else:  # one copy only: made outside the strategy's scope, or held by a ps
-                update(variable, strategy.experimental_local_results(value)[0])
+        def update_each() -> None:
+            for variable, value in zip(native, values, strict=True):
+                if isinstance(variable, tf.distribute.DistributedValues):
+                    strategy.extended.update(variable, update, args=(value,), group=False)
+                else:  # one copy only: made outside the strategy's scope, or held by a ps
+                    update(variable, strategy.experimental_local_results(value)[0])
+
+        if when is None:
+            update_each()
+        else:
+            tf.cond(when(), update_each, lambda: None)
 
     values = tuple(tf.cast(value, variable.dtype) for variable, value in states)
     tf.distribute.get_replica_context().merge_call(update_all, args=values)

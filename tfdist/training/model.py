@@ -47,7 +47,7 @@ def make_model(
             f"Model {made.name!r} is not compiled, so there is nothing to train it with.",
             "call model.compile(optimizer=…, loss=…) where it is built, or pass optimizer= and loss= here",
         )
-    _refuse_what_would_be_ignored(made, strategy)
+    _refuse_what_would_be_ignored(made)
     return made
 
 
@@ -99,7 +99,7 @@ def _require_scope(model: keras.Model, strategy: tf.distribute.Strategy) -> None
     )
 
 
-def _refuse_what_would_be_ignored(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
+def _refuse_what_would_be_ignored(model: keras.Model) -> None:
     for method in ("make_train_function", "make_test_function", "make_predict_function"):
         if keras_private.overrides(model, method):
             raise ConfigError(
@@ -115,14 +115,6 @@ def _refuse_what_would_be_ignored(model: keras.Model, strategy: tf.distribute.St
             f"The optimizer has gradient_accumulation_steps={optimizer.gradient_accumulation_steps}, which"
             " fails under every strategy and counts micro-batches as updates.",
             f"leave it out and pass accumulate_steps={optimizer.gradient_accumulation_steps} to tfdist",
-        )
-    if getattr(optimizer, "ema_overwrite_frequency", None) and not isinstance(
-        strategy, tf.distribute.OneDeviceStrategy
-    ):
-        raise ConfigError(
-            f"The optimizer has ema_overwrite_frequency={optimizer.ema_overwrite_frequency}, which works on"
-            " one device only.",
-            "leave it out: with use_ema=True the weights are overwritten once, when training ends",
         )
     if model.jit_compile:
         logging.info("jit_compile is not used: steps run as TensorFlow graphs.")

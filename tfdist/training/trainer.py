@@ -105,6 +105,8 @@ class Trainer:
                 " train_step of its own, which cannot be cut into micro-batches.",
                 "leave accumulate_steps out, or override compute_loss instead of train_step",
             )
+        if accumulate_steps > 1 and self.num_replicas > 1:
+            _refuse_synchronized_normalization(self.model, accumulate_steps)
         if clip_global_norm is not None:
             _set_clip_global_norm(self.model, clip_global_norm)
         self._engine.attach(self.model, int(accumulate_steps))
@@ -300,6 +302,16 @@ def _set_clip_global_norm(model: keras.Model, norm: float) -> None:
                 "leave one of the two out",
             )
     optimizer.global_clipnorm = float(norm)
+
+
+def _refuse_synchronized_normalization(model: keras.Model, accumulate_steps: int) -> None:
+    for layer in keras_private.flat_layers(model):
+        if getattr(layer, "synchronized", False):
+            raise ConfigError(
+                f"Layer {layer.name!r} synchronizes its statistics over replicas in each forward pass, which"
+                f" cannot be done inside the loop over accumulate_steps={accumulate_steps} micro-batches.",
+                "set synchronized=False, or leave accumulate_steps out",
+            )
 
 
 def _split_arrays(x: Any, y: Any, sample_weight: Any, split: float) -> tuple[Any, Any]:
