@@ -50,6 +50,7 @@ class Engine(ABC):
     Attributes:
         strategy: The strategy.
         num_replicas: Copies of the model that work on one global batch.
+        num_tasks: Tasks that run the training loop.
         is_chief: Whether this task writes files and shows progress.
         counts_in_parallel: Whether a metric is counted in several places at a time.
         model: The model; set by `attach`.
@@ -58,6 +59,7 @@ class Engine(ABC):
 
     strategy: Any
     num_replicas: int
+    num_tasks: int
     is_chief: bool
     counts_in_parallel: bool
     model: keras.Model
@@ -142,16 +144,16 @@ class Engine(ABC):
         """Gives the model's outputs for every row, in order, as arrays; the same in every task."""
 
     @abstractmethod
-    def sum_over_tasks(self, number: int) -> int:
-        """Gives the sum of every training task's `number`, to each of them."""
+    def sum_over_tasks(self, number: float) -> float:
+        """Gives the sum of every training task's `number`, to each of them, in double precision."""
 
-    def agree(self, number: int) -> int:
+    def agree(self, number: float) -> float:
         """Gives the chief's `number` to every task."""
-        return self.sum_over_tasks(number if self.is_chief else 0)
+        return self.sum_over_tasks(number if self.is_chief else 0.0)
 
     def any_task(self, flag: bool) -> bool:
         """Tells every task whether any of them passed True."""
-        return self.sum_over_tasks(int(flag)) > 0
+        return self.sum_over_tasks(float(flag)) > 0
 
 
 def engine_for(strategy: Any) -> Engine:

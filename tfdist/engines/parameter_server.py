@@ -45,6 +45,7 @@ class ParameterServerEngine(Engine):
     """
 
     num_replicas = 1  # each update is computed by one worker, from a whole global batch
+    num_tasks = 1
     counts_in_parallel = True
     is_chief = True  # workers and ps never get this far
     max_steps_per_call = 16  # throughput gains little beyond, and weights would get older
@@ -107,7 +108,7 @@ class ParameterServerEngine(Engine):
             )
         return keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *outputs)
 
-    def sum_over_tasks(self, number: int) -> int:
+    def sum_over_tasks(self, number: float) -> float:
         """Gives the number back: the chief is the only task that runs the loop."""
         return number
 

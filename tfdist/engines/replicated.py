@@ -34,7 +34,7 @@ class ReplicatedEngine(Engine):
         self.num_replicas = strategy.num_replicas_in_sync
         self.counts_in_parallel = self.num_replicas > 1
         self._replicas = self._local_replicas()
-        self._workers = self.num_replicas // len(self._replicas)
+        self.num_tasks = self.num_replicas // len(self._replicas)
         self._sum_function = tf.function(self._sum_over_tasks)
         resolver = strategy.cluster_resolver
         self.is_chief = self._replicas[0] == 0
@@ -90,11 +90,11 @@ class ReplicatedEngine(Engine):
             )
         return keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *outputs)
 
-    def sum_over_tasks(self, number: int) -> int:
+    def sum_over_tasks(self, number: float) -> float:
         """Gives the sum of every task's number."""
-        if self._workers == 1:
+        if self.num_tasks == 1:
             return number
-        return int(self._sum_function(tf.constant(number, tf.int64)))
+        return float(self._sum_function(tf.constant(number, tf.float64)))
 
     def _sum_over_tasks(self, number: tf.Tensor) -> tf.Tensor:
         def replica() -> tf.Tensor:
@@ -103,7 +103,7 @@ class ReplicatedEngine(Engine):
         return self.strategy.reduce("SUM", self.strategy.run(replica), axis=None)
 
     def _iterator(self, source: Source, epoch: int) -> tuple[tf.data.Dataset, Iterator[Any]]:
-        compare = self._workers > 1 and not source.identical_by_construction
+        compare = self.num_tasks > 1 and not source.identical_by_construction
         source.begin_epoch(epoch)
         dataset = parts_of_replicas(source, self._replicas, self.num_replicas, compare)
         with tf.device("CPU:0"):
@@ -242,7 +242,7 @@ class ReplicatedSteps(Steps):
                 self.metrics.carried(),
             )
         done, counted = int(done), counted.numpy()
-        workers = self._engine._workers
+        workers = self._engine.num_tasks
         if counted[0] != workers * float(fingerprint):
             raise TrainingError(
                 f"{self._engine._task} read other rows than the other tasks in the last {done} steps. Every"

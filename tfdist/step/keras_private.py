@@ -260,6 +260,12 @@ def flat_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
     return found
 
 
+def has_settable_learning_rate(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Tells whether the learning rate is a variable, not a schedule."""
+    rate = getattr(innermost_optimizer(optimizer), "_learning_rate", None)
+    return isinstance(rate, keras.Variable)
+
+
 def innermost_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
     """Gives the optimizer inside loss scaling, or the optimizer itself."""
     while hasattr(optimizer, "inner_optimizer"):

@@ -9,6 +9,10 @@ from typing import Any
 
 import keras
 
+from tfdist.engines.engine import Engine
+from tfdist.errors import ConfigError
+from tfdist.step import keras_private
+
 BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 
 # They write files, so one task is enough and two would collide.
@@ -24,7 +28,7 @@ def make_callback_list(
     callbacks: Sequence[keras.callbacks.Callback] | keras.callbacks.Callback | None,
     model: keras.Model,
     *,
-    is_chief: bool,
+    engine: Engine,
     verbose: str | int,
     epochs: int,
     steps: int | None,
@@ -35,15 +39,16 @@ def make_callback_list(
     Args:
         callbacks: The user's.
         model: The model they act on.
-        is_chief: Whether this task writes files and shows progress.
+        engine: Tells which task this is.
         verbose: 0, 1 (progress bar), 2 (a line per epoch) or "auto".
         epochs: Epochs of the whole run.
         steps: Steps per epoch, if known.
         history: Whether to add a `History`.
     """
     given = keras.tree.flatten(callbacks) if callbacks is not None else []
-    kept = [callback for callback in given if is_chief or not isinstance(callback, CHIEF_ONLY)]
-    verbosity = resolve_verbose(verbose) if is_chief else 0
+    _check(given, engine)
+    kept = [callback for callback in given if engine.is_chief or not isinstance(callback, CHIEF_ONLY)]
+    verbosity = resolve_verbose(verbose) if engine.is_chief else 0
     return keras.callbacks.CallbackList(
         kept,
         add_history=history,
@@ -53,6 +58,29 @@ def make_callback_list(
         epochs=epochs,
         steps=steps,
     )
+
+
+def _check(callbacks: Sequence[Any], engine: Engine) -> None:
+    for callback in callbacks:
+        if not isinstance(callback, keras.callbacks.Callback):
+            raise ConfigError(
+                f"callbacks holds {callback!r}, which is not a keras.callbacks.Callback.",
+                "make it a subclass, or wrap a function in keras.callbacks.LambdaCallback",
+            )
+        if isinstance(callback, keras.callbacks.BackupAndRestore) and engine.num_tasks > 1:
+            raise ConfigError(
+                f"BackupAndRestore restores the state of one task only, and this job has {engine.num_tasks}.",
+                "use keras.callbacks.ModelCheckpoint, and load its file where the model is built",
+            )
+
+
+def share_learning_rate(model: keras.Model, engine: Engine) -> None:
+    """Gives every task the chief's learning rate, which a callback may have changed there alone."""
+    optimizer = model.optimizer
+    if engine.num_tasks == 1 or optimizer is None or not keras_private.has_settable_learning_rate(optimizer):
+        return
+    rate = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+    optimizer.learning_rate = engine.agree(rate)
 
 
 def resolve_verbose(verbose: str | int) -> int:

@@ -12,7 +12,7 @@ from absl import logging
 from tfdist.data.sources import Source
 from tfdist.engines.engine import Engine, Steps
 from tfdist.errors import ConfigError
-from tfdist.training.callbacks import ProgressDisplay, must_see_every_batch
+from tfdist.training.callbacks import ProgressDisplay, must_see_every_batch, share_learning_rate
 from tfdist.training.pace import Pace
 
 
@@ -61,11 +61,13 @@ def run_epochs(
     logs: dict[str, Any] = {}
     for epoch in range(plan.initial_epoch, plan.epochs):
         callbacks.on_epoch_begin(epoch)
+        share_learning_rate(model, engine)
         done = _run_epoch(engine, passes, plan.steps_per_epoch, callbacks, every_batch, epoch)
         logs = passes.steps.metrics.results()
         if done and plan.validate is not None and plan.validates_after(epoch):
             logs.update({f"val_{name}": value for name, value in plan.validate().items()})
         callbacks.on_epoch_end(epoch, logs)
+        share_learning_rate(model, engine)
         if engine.any_task(model.stop_training):
             model.stop_training = True
             break
@@ -128,6 +130,8 @@ def _run_epoch(
             for batch in range(done if every_batch else last, last + 1):
                 callbacks.on_train_batch_end(batch, logs)
         done += count
+        if every_batch:
+            share_learning_rate(model, engine)
         if every_batch and engine.any_task(model.stop_training):
             model.stop_training = True
             break

@@ -46,7 +46,7 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
         config.strategy.kind, cluster, startup_timeout=config.launch.startup_timeout, **options
     )
     engine = engine_for(strategy)
-    seed = engine.agree(secrets.randbits(31) if train.seed is None else train.seed)
+    seed = int(engine.agree(secrets.randbits(31) if train.seed is None else train.seed))
     keras.utils.set_random_seed(seed)
     data = _load_data(config)
     trainer = Trainer(

@@ -113,7 +113,7 @@ class Trainer:
         self._steps_per_call = steps_per_call
         if steps_per_call is None and self.model.steps_per_execution > 1:
             self._steps_per_call = self.model.steps_per_execution
-        self._seed = self._engine.agree(secrets.randbits(31) if seed is None else _checked_seed(seed))
+        self._seed = int(self._engine.agree(secrets.randbits(31) if seed is None else _checked_seed(seed)))
 
     @property
     def num_replicas(self) -> int:
@@ -210,7 +210,7 @@ class Trainer:
         list_of_callbacks = make_callback_list(
             callbacks,
             self.model,
-            is_chief=self.is_chief,
+            engine=self._engine,
             verbose=verbose,
             epochs=epochs,
             steps=steps_per_epoch or source.batches,
@@ -247,7 +247,7 @@ class Trainer:
         list_of_callbacks = make_callback_list(
             callbacks,
             self.model,
-            is_chief=self.is_chief,
+            engine=self._engine,
             verbose=verbose,
             epochs=1,
             steps=steps or source.batches,
