@@ -6,38 +6,19 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, PrivateAttr, model_serializer, model_validator
 from pydantic.json_schema import GetJsonSchemaHandler, JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema
 
 from tfdist.cluster import Cluster, resolve
 from tfdist.config import build_path
+from tfdist.config.learning_rate import LearningRateSection
 from tfdist.config.overrides import OverriddenSource
+from tfdist.config.section import Positive, Section, refuse
 from tfdist.errors import ConfigError
 from tfdist.problems import Path, dotted, shown
 
 DEFAULT_STARTUP_TIMEOUT = 60.0
-
-Positive = Annotated[int, Field(gt=0)]
-
-
-class Section(BaseModel):
-    """Base of every section: no unknown keys, no conversions, no changes afterwards."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-def refuse(what: str, fix: str) -> PydanticCustomError:
-    """Makes the error that a validator raises; `fix` becomes the `Fix:` line."""
-    return PydanticCustomError("tfdist", "{what}", {"what": what, "fix": fix})
 
 
 def _checked_build(text: str) -> str:
@@ -131,7 +112,9 @@ class Optimizer(Section):
     """A Keras optimizer: its name, and its arguments."""
 
     name: str = Field(
-        min_length=1, description="A name that Keras knows, such as `adam`.", examples=["adamw"]
+        min_length=1,
+        description="A name that Keras knows, such as `adam`; or `lars`, `lamb`.",
+        examples=["adamw"],
     )
     arguments: Arguments = Field(default_factory=dict, description="Its arguments, by name.")
 
@@ -226,6 +209,12 @@ class TrainSection(Section):
         allow_inf_nan=False,
         description="Scales the gradient of the whole global batch down to this norm where it is longer.",
         examples=[1.0],
+    )
+    learning_rate: LearningRateSection | None = Field(
+        None,
+        description="The learning rate over the run. Replaces that of the optimizer. Left out: the "
+        "optimizer's own `learning_rate`.",
+        examples=[{"base": 0.1, "base_batch_size": 64, "warmup_epochs": 1, "decay": "cosine"}],
     )
     verbose: Literal["auto", 0, 1, 2] = Field(
         "auto",

@@ -16,6 +16,7 @@ from tfdist.engines.model_view import as_seen_by_steps
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
 from tfdist.step.custom import build_own_optimizers
+from tfdist.step.keras_optimizer_private import schedule_of
 from tfdist.step.metrics import MetricStates, has_own_metrics
 from tfdist.strategies.registry import how_made
 
@@ -99,9 +100,10 @@ class Engine(ABC):
 
     def traced(self, name: str, trace: Callable[[], Any]) -> Any:
         """Gives what `trace` makes, made once for each set of weights that are trained (layers can be
-        frozen).
+        frozen) and each schedule of the learning rate.
         """
-        key = (name, *(id(variable) for variable in self.model.trainable_variables))
+        schedule = schedule_of(self.model.optimizer)
+        key = (name, schedule, *(id(variable) for variable in self.model.trainable_variables))
         if key not in self._traced:
             self._traced[key] = trace()
         return self._traced[key]

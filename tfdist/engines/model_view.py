@@ -10,6 +10,7 @@ import keras
 from tfdist.step import keras_private
 from tfdist.step.custom import adapted_to_custom_steps, has_own_steps
 from tfdist.step.losses import GlobalLoss
+from tfdist.step.momentum import corrected_momentum
 
 
 @contextlib.contextmanager
@@ -20,6 +21,7 @@ def as_seen_by_steps(model: keras.Model) -> Iterator[None]:
         for optimizer in keras_private.optimizers_of(model):
             stack.enter_context(keras_private.without_gradient_reduction(optimizer))
             stack.enter_context(keras_private.without_ema_overwrite(optimizer))
+            stack.enter_context(corrected_momentum(optimizer))
         if has_own_steps(model):
             stack.enter_context(adapted_to_custom_steps(model))
         yield

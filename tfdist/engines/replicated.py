@@ -15,6 +15,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from tfdist.data.sources import Source, parts_of_replicas
 from tfdist.engines.engine import Engine, Steps
@@ -47,6 +48,15 @@ class ReplicatedEngine(Engine):
         )
         return sorted(int(number) for number in self.strategy.experimental_local_results(numbers))
 
+    def attach(self, model: keras.Model, accumulate_steps: int) -> None:
+        """Gives the engine its model, and settles whether XLA compiles the steps."""
+        super().attach(model, accumulate_steps)
+        self._with_xla = bool(model.jit_compile) and self.num_replicas == 1 and not model.run_eagerly
+        if model.jit_compile and self.num_replicas > 1:
+            logging.info(
+                "jit_compile is off: XLA cannot compile the exchange between %d replicas.", self.num_replicas
+            )
+
     def train(self, source: Source, epoch: int) -> ReplicatedSteps:
         """Starts a pass through the training data."""
         self.build(source)
@@ -68,7 +78,8 @@ class ReplicatedEngine(Engine):
         def trace() -> tuple[Callable[..., Any], list[str]]:
             part_spec = dataset.element_spec[0][0]
             names = self.names_of_own_logs(step, metrics, part_spec, f"{name}_step")
-            return self._as_graph(self._make_counting_function(step, metrics, names)), names
+            compiled = tf.function(step, autograph=False, jit_compile=True) if self._with_xla else step
+            return self._as_graph(self._make_counting_function(compiled, metrics, names)), names
 
         function, names = self.traced(name, trace)
         return ReplicatedSteps(self, function, names, iterator, metrics)

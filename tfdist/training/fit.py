@@ -8,6 +8,7 @@ import keras
 
 from tfdist.cluster import Cluster
 from tfdist.errors import ConfigError
+from tfdist.step.learning_rate import LearningRate
 from tfdist.strategies.registry import DEFAULT_STARTUP_TIMEOUT
 from tfdist.training.model import BuildModel
 from tfdist.training.trainer import Trainer
@@ -28,6 +29,9 @@ def fit(
     weighted_metrics: Any = None,
     accumulate_steps: int = 1,
     clip_global_norm: float | None = None,
+    precision: str | None = None,
+    synchronized_batch_norm: bool = False,
+    learning_rate: LearningRate | None = None,
     steps_per_call: int | None = None,
     seed: int | None = None,
     startup_timeout: float = DEFAULT_STARTUP_TIMEOUT,
@@ -51,6 +55,9 @@ def fit(
         weighted_metrics: See `Trainer`.
         accumulate_steps: See `Trainer`.
         clip_global_norm: See `Trainer`.
+        precision: See `Trainer`.
+        synchronized_batch_norm: See `Trainer`.
+        learning_rate: See `Trainer`.
         steps_per_call: See `Trainer`.
         seed: See `Trainer`.
         startup_timeout: See `Trainer`.
@@ -86,6 +93,9 @@ def fit(
         weighted_metrics=weighted_metrics,
         accumulate_steps=accumulate_steps,
         clip_global_norm=clip_global_norm,
+        precision=precision,
+        synchronized_batch_norm=synchronized_batch_norm,
+        learning_rate=learning_rate,
         steps_per_call=steps_per_call,
         seed=seed,
         startup_timeout=startup_timeout,

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
-from absl import logging
 
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
+
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
 BuildModel = Callable[[], keras.Model]
 
 
 def make_model(
-    model: keras.Model | BuildModel, strategy: tf.distribute.Strategy, compile_arguments: Mapping[str, Any]
+    model: keras.Model | BuildModel,
+    strategy: tf.distribute.Strategy,
+    compile_arguments: Mapping[str, Any],
+    *,
+    precision: str | None = None,
+    synchronized_batch_norm: bool = False,
 ) -> keras.Model:
     """Gives a compiled model whose variables belong to the strategy.
 
@@ -31,9 +38,19 @@ def make_model(
             honoured.
     """
     with strategy.scope():
-        made = model if isinstance(model, keras.Model) else _call(model)
-        if made is model:
+        if isinstance(model, keras.Model):
+            made = model
             _require_scope(made, strategy)
+            if precision is not None:
+                raise ConfigError(
+                    f"precision={precision!r} was given together with a model that is built already.",
+                    "pass the function that builds the model instead",
+                )
+        else:
+            with _dtype_policy(precision):
+                made = _call(model)
+        if synchronized_batch_norm:
+            _synchronize_batch_norm(made)
         if compile_arguments:
             if keras_private.is_compiled(made) and not {"optimizer", "loss"} <= set(compile_arguments):
                 raise ConfigError(
@@ -66,6 +83,41 @@ def _call(build_model: Any) -> keras.Model:
             "end the function with `return model`",
         )
     return made
+
+
+@contextlib.contextmanager
+def _dtype_policy(name: str | None) -> Iterator[None]:
+    """Makes a dtype policy the one that new layers get, for as long as the context is open."""
+    if name is None:
+        yield
+        return
+    if name not in PRECISIONS:
+        raise ConfigError(
+            f"precision must be one of {', '.join(PRECISIONS)}; received {name!r}.",
+            "for example mixed_bfloat16",
+        )
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _synchronize_batch_norm(model: keras.Model) -> None:
+    layers = [
+        layer
+        for layer in keras_private.flat_layers(model)
+        if isinstance(layer, keras.layers.BatchNormalization)
+    ]
+    if not layers:
+        raise ConfigError(
+            f"synchronized_batch_norm was asked for, but model {model.name!r} has no BatchNormalization layer"
+            " (or is not built yet, so that its layers are not known).",
+            "leave it out, or build the layers in the model's constructor",
+        )
+    for layer in layers:
+        layer.synchronized = True
 
 
 def _compile(model: keras.Model, arguments: Mapping[str, Any]) -> None:
@@ -116,5 +168,3 @@ def _refuse_what_would_be_ignored(model: keras.Model) -> None:
             " fails under every strategy and counts micro-batches as updates.",
             f"leave it out and pass accumulate_steps={optimizer.gradient_accumulation_steps} to tfdist",
         )
-    if model.jit_compile:
-        logging.info("jit_compile is not used: steps run as TensorFlow graphs.")

@@ -36,6 +36,7 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
     import keras
 
     from tfdist.engines.engine import engine_for
+    from tfdist.step.learning_rate import LearningRate
     from tfdist.training.trainer import Trainer
 
     if "" not in sys.path:  # a console script does not look for modules in the current folder
@@ -58,6 +59,9 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
         loss_weights=train.loss_weights,
         accumulate_steps=train.accumulate_steps,
         clip_global_norm=train.clip_global_norm,
+        precision=train.precision,
+        synchronized_batch_norm=train.synchronized_batch_norm,
+        learning_rate=LearningRate.from_section(train.learning_rate) if train.learning_rate else None,
         steps_per_call=train.steps_per_call,
         seed=seed,
     )
@@ -152,6 +156,8 @@ def _make_optimizer(config: RunConfig) -> Any:
     import keras
 
     from tfdist.problems import nearest
+    from tfdist.step.lamb import LAMB
+    from tfdist.step.lars import LARS
 
     chosen = config.train.optimizer
     if chosen is None:
@@ -161,6 +167,7 @@ def _make_optimizer(config: RunConfig) -> Any:
         for name, value in vars(keras.optimizers).items()
         if isinstance(value, type) and issubclass(value, keras.optimizers.Optimizer) and name != "Optimizer"
     }
+    known |= {"lars": LARS, "lamb": LAMB}  # Keras's Lamb decays weights otherwise than the paper
     if chosen.name.lower() not in known:
         meant = nearest(chosen.name.lower(), known)
         raise ConfigError(
@@ -173,8 +180,13 @@ def _make_optimizer(config: RunConfig) -> Any:
         raise ConfigError(
             f"{config.where('train', 'optimizer')}: {chosen.name} cannot be made with {chosen.arguments!r}:"
             f" {error}",
-            f"its arguments are those of keras.optimizers.{known[chosen.name.lower()].__name__}",
+            f"its arguments are those of {_public_name(known[chosen.name.lower()])}",
         ) from error
+
+
+def _public_name(optimizer: type) -> str:
+    package = "tfdist" if optimizer.__module__.startswith("tfdist.") else "keras.optimizers"
+    return f"{package}.{optimizer.__name__}"
 
 
 def _describe_run(config: RunConfig, cluster: Cluster | None, replicas: int, seed: int) -> dict[str, Any]:

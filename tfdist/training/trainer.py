@@ -14,8 +14,10 @@ from tfdist.data.sources import ArraySource, Source
 from tfdist.engines.engine import Engine, engine_for
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
+from tfdist.step.learning_rate import LearningRate
 from tfdist.strategies.registry import DEFAULT_STARTUP_TIMEOUT, make_strategy
 from tfdist.training.callbacks import make_callback_list
+from tfdist.training.learning_rate import PlannedLearningRate
 from tfdist.training.loop import EpochPlan, run_epochs, run_evaluation
 from tfdist.training.model import BuildModel, make_model
 
@@ -37,6 +39,14 @@ class Trainer:
             this many, so that only one has to fit in memory at a time; the result is that of the whole batch.
         clip_global_norm: Scale the gradient of the global batch down to this norm where it is longer. Sets
             the optimizer's `global_clipnorm`.
+        precision: Keras dtype policy to build the model with: `float32`, `mixed_bfloat16`, or
+            `mixed_float16`, whose loss scale adapts itself and whose steps with infinite gradients all
+            replicas skip together.
+        learning_rate: A `tfdist.LearningRate`: the rate over the whole run, instead of the optimizer's own.
+            It is scaled to the global batch and made as long as the run when `fit` knows both.
+        synchronized_batch_norm: Make every BatchNormalization layer use the statistics of the global batch,
+            which costs an exchange per layer. Without it each replica normalizes with its own part, and the
+            moving statistics are averaged over replicas.
         steps_per_call: Updates to run in one graph call. Left out: chosen so that a call takes about a
             quarter of a second, or 1 where a callback must act between batches.
         seed: Seed of the order of rows. Left out: drawn by the chief. For the whole run to repeat, call
@@ -72,6 +82,9 @@ class Trainer:
         weighted_metrics: Any = None,
         accumulate_steps: int = 1,
         clip_global_norm: float | None = None,
+        precision: str | None = None,
+        synchronized_batch_norm: bool = False,
+        learning_rate: LearningRate | None = None,
         steps_per_call: int | None = None,
         seed: int | None = None,
         startup_timeout: float = DEFAULT_STARTUP_TIMEOUT,
@@ -97,7 +110,11 @@ class Trainer:
             "weighted_metrics": weighted_metrics,
         }
         self.model = make_model(
-            model, self.strategy, {name: value for name, value in given.items() if value is not None}
+            model,
+            self.strategy,
+            {name: value for name, value in given.items() if value is not None},
+            precision=precision,
+            synchronized_batch_norm=synchronized_batch_norm,
         )
         if accumulate_steps > 1 and keras_private.overrides(self.model, "train_step"):
             raise ConfigError(
@@ -109,6 +126,9 @@ class Trainer:
             _refuse_synchronized_normalization(self.model, accumulate_steps)
         if clip_global_norm is not None:
             _set_clip_global_norm(self.model, clip_global_norm)
+        self._learning_rate = None
+        if learning_rate is not None:
+            self._learning_rate = PlannedLearningRate(learning_rate, self.model, self.strategy)
         self._engine.attach(self.model, int(accumulate_steps))
         self._steps_per_call = steps_per_call
         if steps_per_call is None and self.model.steps_per_execution > 1:
@@ -222,7 +242,11 @@ class Trainer:
                 return run_evaluation(self._engine, validation, validation_steps, list_of_callbacks)
 
         plan = EpochPlan(epochs, initial_epoch, steps_per_epoch, validate, _validates_after(validation_freq))
+        if self._learning_rate is not None:
+            self._learning_rate.begin(source, plan, global_batch_size, list_of_callbacks.callbacks)
         run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call)
+        if self._learning_rate is not None:
+            self._learning_rate.end()
         return self.model.history
 
     def evaluate(
