@@ -10,7 +10,8 @@ from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 FACTS = """
-print(json.dumps({"histories": histories, "wrong": len(wrong), "rows": len(test_labels), "exit_code": exit_code}))
+facts = {"histories": histories, "wrong": len(wrong), "rows": len(test_labels), "exit_code": exit_code}
+print(json.dumps(facts))
 """
 
 
