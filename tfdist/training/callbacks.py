@@ -17,7 +17,6 @@ BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "
 
 # They write files, so one task is enough and two would collide.
 CHIEF_ONLY = (
-    keras.callbacks.BackupAndRestore,
     keras.callbacks.CSVLogger,
     keras.callbacks.ModelCheckpoint,
     keras.callbacks.TensorBoard,
@@ -46,7 +45,7 @@ def make_callback_list(
         history: Whether to add a `History`.
     """
     given = keras.tree.flatten(callbacks) if callbacks is not None else []
-    _check(given, engine)
+    _check(given)
     kept = [callback for callback in given if engine.is_chief or not isinstance(callback, CHIEF_ONLY)]
     verbosity = resolve_verbose(verbose) if engine.is_chief else 0
     return keras.callbacks.CallbackList(
@@ -60,17 +59,19 @@ def make_callback_list(
     )
 
 
-def _check(callbacks: Sequence[Any], engine: Engine) -> None:
+def _check(callbacks: Sequence[Any]) -> None:
     for callback in callbacks:
         if not isinstance(callback, keras.callbacks.Callback):
             raise ConfigError(
                 f"callbacks holds {callback!r}, which is not a keras.callbacks.Callback.",
                 "make it a subclass, or wrap a function in keras.callbacks.LambdaCallback",
             )
-        if isinstance(callback, keras.callbacks.BackupAndRestore) and engine.num_tasks > 1:
+        if isinstance(callback, keras.callbacks.BackupAndRestore):
             raise ConfigError(
-                f"BackupAndRestore restores the state of one task only, and this job has {engine.num_tasks}.",
-                "use keras.callbacks.ModelCheckpoint, and load its file where the model is built",
+                "BackupAndRestore cannot resume a run here: it restores one task only, and the epoch that it"
+                " restores is known to Keras's own loop alone.",
+                "use keras.callbacks.ModelCheckpoint, load its file where the model is built, and pass"
+                " initial_epoch",
             )
 
 
@@ -103,7 +104,7 @@ def _acts_between_batches(callback: keras.callbacks.Callback) -> bool:
         return False
     if type(callback) is keras.callbacks.TensorBoard:
         return callback.update_freq != "epoch" or bool(callback.profile_batch)
-    if type(callback) in (keras.callbacks.ModelCheckpoint, keras.callbacks.BackupAndRestore):
+    if type(callback) is keras.callbacks.ModelCheckpoint:
         return callback.save_freq != "epoch"
     return any(_is_overridden(callback, hook) for hook in BATCH_HOOKS)
 

@@ -72,6 +72,13 @@ def run_epochs(
             model.stop_training = True
             break
         if passes.exhausted:
+            if epoch + 1 < plan.epochs and plan.steps_per_epoch in (None, done):
+                logging.warning(
+                    "The generator was read to its end in epoch %d of %d and cannot be read again: training"
+                    " ends.",
+                    epoch + 1,
+                    plan.epochs,
+                )
             break
     if model.optimizer is not None and plan.epochs > plan.initial_epoch:
         model.optimizer.finalize_variable_values(model.trainable_variables)
