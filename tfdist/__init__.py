@@ -6,20 +6,29 @@ The names below are loaded when first used, so that `import tfdist` does not imp
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfdist.cluster import Cluster, Task
     from tfdist.errors import ClusterError, ConfigError, TfdistError, TrainingError
+    from tfdist.step.distributed_optimizer import DistributedOptimizer
+    from tfdist.step.lamb import LAMB
+    from tfdist.step.lars import LARS
+    from tfdist.step.learning_rate import LearningRate
     from tfdist.strategies.registry import make_strategy
     from tfdist.training.fit import fit
     from tfdist.training.trainer import Trainer
 
 _HOMES = {
+    "LAMB": "tfdist.step.lamb",
+    "LARS": "tfdist.step.lars",
     "Cluster": "tfdist.cluster",
     "ClusterError": "tfdist.errors",
     "ConfigError": "tfdist.errors",
+    "LearningRate": "tfdist.step.learning_rate",
+    "DistributedOptimizer": "tfdist.step.distributed_optimizer",
     "Task": "tfdist.cluster",
     "TfdistError": "tfdist.errors",
     "Trainer": "tfdist.training.trainer",
@@ -35,9 +44,13 @@ if not (_here / "strategies").exists():
 
 __version__ = "0.1.0"
 __all__ = [
+    "LAMB",
+    "LARS",
     "Cluster",
     "ClusterError",
     "ConfigError",
+    "DistributedOptimizer",
+    "LearningRate",
     "Task",
     "TfdistError",
     "Trainer",
@@ -55,3 +68,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOMES])
+
+
+if "keras" in sys.modules:  # so that keras.models.load_model knows the classes of models saved with tfdist
+    importlib.import_module("tfdist.step.saved_classes")

@@ -20,6 +20,7 @@ def problems_with(config: RunConfig, cluster: Cluster | None, kind: KindLike) ->
         *_strategy_and_cluster(config, cluster, kind),
         *_evaluator(config),
         *_loss_weights(config),
+        *_learning_rate(config),
     ]
     return problems or _batch_size(config, cluster, kind)
 
@@ -57,6 +58,24 @@ def _loss_weights(config: RunConfig) -> list[Problem]:
         for output in weights
         if output not in loss
     ]
+
+
+def _learning_rate(config: RunConfig) -> list[Problem]:
+    section, optimizer = config.train.learning_rate, config.train.optimizer
+    if section is None:
+        return []
+    problems = [
+        Problem(("train", "learning_rate", name), what, fix)
+        for name, what, fix in section.mistakes(config.train.epochs)
+    ]
+    if optimizer and "learning_rate" in optimizer.arguments:
+        what = f"{optimizer.arguments['learning_rate']!r} has no effect: train.learning_rate replaces it."
+        problems.append(
+            Problem(
+                ("train", "optimizer", "learning_rate"), what, "remove it here, or remove train.learning_rate"
+            )
+        )
+    return problems
 
 
 def _batch_size(config: RunConfig, cluster: Cluster | None, kind: KindLike) -> list[Problem]:

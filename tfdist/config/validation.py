@@ -32,7 +32,6 @@ _LIMITS = {
 
 # Keys that people write from habit, and where tfdist has them.
 _ELSEWHERE = {
-    "learning_rate": "write it with the optimizer: optimizer: {name: adam, learning_rate: 0.001}",
     "lr": "write it with the optimizer: optimizer: {name: adam, learning_rate: 0.001}",
     "batch_size": "write train.global_batch_size, the rows over all replicas",
     "gradient_accumulation_steps": "write train.accumulate_steps",
