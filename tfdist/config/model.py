@@ -82,8 +82,10 @@ class ModelSection(Section):
     """The model."""
 
     build: BuildPath = Field(
-        description="Function that returns a `keras.Model`, compiled or not, as `module:function`. "
-        "It is called inside the strategy's scope. The module is looked for in the current folder too.",
+        description=(
+            "Function that returns a `keras.Model`, compiled or not, as `module:function`. "
+            "It is called inside the strategy's scope. The module is looked for in the current folder too."
+        ),
         examples=["my_model:build_model"],
     )
     args: Arguments = Field(
@@ -95,10 +97,12 @@ class DataSection(Section):
     """The data."""
 
     build: BuildPath = Field(
-        description="Function that returns a mapping with the key `train` and, if there is any, "
-        "`validation`, as `module:function`. Each is a `tf.data.Dataset`, a `keras.utils.PyDataset`, "
-        "or a tuple of arrays `(x, y)` or `(x, y, sample_weight)`. Every task gets the same data; "
-        "tfdist gives each its part.",
+        description=(
+            "Function that returns a mapping with the key `train` and, if there is any, "
+            "`validation`, as `module:function`. Each is a `tf.data.Dataset`, a `keras.utils.PyDataset`, "
+            "or a tuple of arrays `(x, y)` or `(x, y, sample_weight)`. Every task gets the same data; "
+            "tfdist gives each its part."
+        ),
         examples=["my_data:load"],
     )
     args: Arguments = Field(
@@ -149,21 +153,27 @@ class TrainSection(Section):
 
     global_batch_size: Positive | None = Field(
         None,
-        description="Rows in one optimizer update, over all replicas and micro-batches. May be left "
-        "out only where `train` is a `tf.data.Dataset` that is batched already.",
+        description=(
+            "Rows in one optimizer update, over all replicas and micro-batches. May be left "
+            "out only where `train` is a `tf.data.Dataset` that is batched already."
+        ),
         examples=[64],
     )
     epochs: Positive = Field(1, description="How many times to go through the data.", examples=[10])
     optimizer: Optimizer | None = Field(
         None,
-        description="A name, or a mapping with the name and the optimizer's arguments. May be left "
-        "out if the model is compiled.",
+        description=(
+            "A name, or a mapping with the name and the optimizer's arguments. May be left "
+            "out if the model is compiled."
+        ),
         examples=["adam", {"name": "adamw", "weight_decay": 0.01}],
     )
     loss: str | dict[str, str] | None = Field(
         None,
-        description="Name of a Keras loss, or one for each output by the output's name. May be left "
-        "out if the model is compiled.",
+        description=(
+            "Name of a Keras loss, or one for each output by the output's name. May be left "
+            "out if the model is compiled."
+        ),
         examples=["sparse_categorical_crossentropy"],
     )
     loss_weights: dict[str, float] | None = Field(
@@ -178,20 +188,24 @@ class TrainSection(Section):
         None,
         ge=0,
         lt=2**32,
-        description="Seed of the first weights, the order of the rows and dropout. Left out: "
-        "different on each run.",
+        description=(
+            "Seed of the first weights, the order of the rows and dropout. Left out: different on each run."
+        ),
         examples=[7],
     )
     steps_per_epoch: Positive | None = Field(
         None,
-        description="Optimizer updates in one epoch. Left out: once through the data. Needed for "
-        "data without an end.",
+        description=(
+            "Optimizer updates in one epoch. Left out: once through the data. Needed for data without an end."
+        ),
         examples=[100],
     )
     steps_per_call: Positive | None = Field(
         None,
-        description="Optimizer updates that run in one call of TensorFlow. More is faster; callbacks "
-        "get their turn between calls. Left out: tfdist chooses.",
+        description=(
+            "Optimizer updates that run in one call of TensorFlow. More is faster; callbacks "
+            "get their turn between calls. Left out: tfdist chooses."
+        ),
         examples=[20],
     )
     shuffle: bool = Field(
@@ -199,8 +213,10 @@ class TrainSection(Section):
     )
     accumulate_steps: Positive = Field(
         1,
-        description="Micro-batches into which each replica splits its part of the global batch, "
-        "adding up their gradients, to save memory.",
+        description=(
+            "Micro-batches into which each replica splits its part of the global batch, "
+            "adding up their gradients, to save memory."
+        ),
         examples=[4],
     )
     clip_global_norm: float | None = Field(
@@ -212,14 +228,34 @@ class TrainSection(Section):
     )
     learning_rate: LearningRateSection | None = Field(
         None,
-        description="The learning rate over the run. Replaces that of the optimizer. Left out: the "
-        "optimizer's own `learning_rate`.",
+        description=(
+            "The learning rate over the run. Replaces that of the optimizer. Left out: the "
+            "optimizer's own `learning_rate`."
+        ),
         examples=[{"base": 0.1, "base_batch_size": 64, "warmup_epochs": 1, "decay": "cosine"}],
+    )
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] | None = Field(
+        None,
+        description=(
+            "Keras dtype policy to build the model with. `mixed_float16` comes with a loss scale that "
+            "adapts itself. Left out: what the function that builds the model chooses."
+        ),
+        examples=["mixed_bfloat16"],
+    )
+    synchronized_batch_norm: bool = Field(
+        False,
+        description=(
+            "Whether BatchNormalization layers use the statistics of the global batch instead of "
+            "those of each replica's part."
+        ),
+        examples=[True],
     )
     verbose: Literal["auto", 0, 1, 2] = Field(
         "auto",
-        description="What the chief shows: 0 nothing, 1 a progress bar, 2 a line for each epoch, "
-        "`auto` a bar on a terminal.",
+        description=(
+            "What the chief shows: 0 nothing, 1 a progress bar, 2 a line for each epoch, "
+            "`auto` a bar on a terminal."
+        ),
         examples=[2],
     )
 
@@ -231,8 +267,10 @@ class LaunchSection(Section):
         DEFAULT_STARTUP_TIMEOUT,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds to wait for all tasks of the cluster to start. Then `tfdist` ends with "
-        "exit code 3 and names the missing ones.",
+        description=(
+            "Seconds to wait for all tasks of the cluster to start. Then `tfdist` ends with "
+            "exit code 3 and names the missing ones."
+        ),
         examples=[120],
     )
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
+from tfdist.step.distributed_optimizer import GlobalGradients
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
@@ -158,6 +159,13 @@ def _refuse_what_would_be_ignored(model: keras.Model) -> None:
                 f"{type(model).__name__} has a {method} of its own, which tfdist would not call.",
                 "override train_step, test_step or predict_step, or write a custom loop with"
                 " tfdist.make_strategy",
+            )
+    for held in keras_private.optimizers_of(model):
+        if isinstance(held, GlobalGradients):
+            raise ConfigError(
+                f"The model's {type(held).__name__} is a DistributedOptimizer, whose work tfdist.fit"
+                " does itself.",
+                "pass the plain optimizer to tfdist.fit, or keep the DistributedOptimizer and call model.fit",
             )
     optimizer: Any = None
     if model.optimizer is not None:
