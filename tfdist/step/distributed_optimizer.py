@@ -62,7 +62,7 @@ def DistributedOptimizer(
         )
     kind = type(optimizer)
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    distributed = type(kind.__name__, (GlobalGradients, kind), names)
+    distributed: Any = type(kind.__name__, (GlobalGradients, kind), names)
     made = distributed.from_config(optimizer.get_config())
     object.__setattr__(made, "_accumulate_steps", accumulate_steps)
     return made
