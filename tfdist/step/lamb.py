@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from tfdist.errors import ConfigError
@@ -78,7 +79,7 @@ class LAMB(LayerAdaptiveOptimizer):
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Updates one weight with the gradient of the global batch."""
-        gradient = ops.cast(ops.convert_to_tensor(gradient), variable.dtype)
+        gradient = ops.cast(tf.convert_to_tensor(gradient), variable.dtype)  # sparse ones too: norms need all
         rate = ops.cast(learning_rate, variable.dtype)
         number = ops.cast(self.iterations + 1, variable.dtype)
         index = self.index_of(variable)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from tfdist.errors import ConfigError
@@ -85,7 +86,7 @@ class LARS(LayerAdaptiveOptimizer):
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Updates one weight with the gradient of the global batch."""
-        gradient = ops.cast(ops.convert_to_tensor(gradient), variable.dtype)
+        gradient = ops.cast(tf.convert_to_tensor(gradient), variable.dtype)  # sparse ones too: norms need all
         step = ops.cast(learning_rate, variable.dtype) * self._direction(gradient, variable)
         if not self.momentum:
             self.assign_sub(variable, step)
