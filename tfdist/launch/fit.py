@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from tfdist.launch.local import run_local
 from tfdist.launch.tensorflow_import import import_tensorflow
 from tfdist.launch.workdir import HELD_BY_LAUNCHER, default_workdir, held
 from tfdist.strategies.registry import kinds
+from tfdist.strategies.tensorflow_startup import end_without_waiting
 
 
 def fit(config_path: str, overrides: Sequence[str] = (), workdir: Path | None = None) -> int:
@@ -56,9 +58,10 @@ def fit(config_path: str, overrides: Sequence[str] = (), workdir: Path | None = 
     import_tensorflow()
     from tfdist.training.run import run_task
 
-    if cluster is None or cluster.is_chief:
-        with held(workdir):
+    try:
+        with held(workdir) if cluster is None or cluster.is_chief else contextlib.nullcontext():
             run_task(config, cluster, workdir)
-    else:
-        run_task(config, cluster, workdir)
+    except BaseException:
+        end_without_waiting()
+        raise
     return EXIT_DONE

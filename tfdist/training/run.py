@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import secrets
+import signal
 import sys
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -46,6 +47,8 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
     strategy = make_strategy(
         config.strategy.kind, cluster, startup_timeout=config.launch.startup_timeout, **options
     )
+    # Only now: TensorFlow takes over SIGTERM when it starts the task's server.
+    signal.signal(signal.SIGTERM, _end_on_signal)
     engine = engine_for(strategy)
     seed = int(engine.agree(secrets.randbits(31) if train.seed is None else train.seed))
     keras.utils.set_random_seed(seed)
@@ -92,6 +95,11 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
         trainer.model.save(unfinished)
         os.replace(unfinished, workdir / "model.keras")
         logging.info("Wrote history.json and model.keras to %s.", workdir)
+
+
+def _end_on_signal(number: int, _: Any) -> None:
+    """Ends the task; runs between two calls into TensorFlow."""
+    raise SystemExit(128 + number)
 
 
 def _load_data(config: RunConfig) -> Mapping[str, Any]:
