@@ -18,7 +18,7 @@ from absl import logging
 
 from tfdist.cluster import Cluster, Task
 from tfdist.cluster.presence import wait_until_gone
-from tfdist.cluster.reachability import wait_for
+from tfdist.cluster.reachability import require_known_name, wait_for
 from tfdist.errors import ClusterError, ConfigError
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def start_multi_worker(
             "start the tasks with `tfdist fit` or `tfdist launch`, set TF_CONFIG, or pass"
             " cluster.with_task(Task('worker', 0))",
         )
-    if (
-        task != cluster.chief
-    ):  # TensorFlow's message about a missing leader does not name it, so it is waited for here
+    require_known_name(task, cluster.address(task))
+    # TensorFlow's message about a missing leader does not name it, so it is waited for here.
+    if task != cluster.chief:
         wait_for({cluster.chief: cluster.address(cluster.chief)}, startup_timeout)
     _configure_coordination(addresses, startup_timeout)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -99,6 +99,7 @@ def start_parameter_server(cluster: Cluster, startup_timeout: float) -> tf.distr
             "start the tasks with `tfdist fit` or `tfdist launch`, set TF_CONFIG, or pass"
             " cluster.with_task(Task('chief', 0))",
         )
+    require_known_name(task, cluster.address(task))
     if task.type != "chief":
         _serve(cluster, task, specification, startup_timeout)
     others = {other: cluster.address(other) for other in cluster.tasks if other.type in ("worker", "ps")}

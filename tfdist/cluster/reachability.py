@@ -38,6 +38,22 @@ def wait_for(addresses: Mapping[Task, str], timeout: float) -> None:
     )
 
 
+def require_known_name(task: Task, address: str) -> None:
+    """Checks that a task's own host name can be looked up, since the others will look for it under this name.
+
+    Raises:
+        ClusterError: It cannot.
+    """
+    host, _ = split(address)
+    try:
+        socket.getaddrinfo(host, None)
+    except socket.gaierror as error:
+        raise ClusterError(
+            f"{task} cannot look up the host name of its own address {address} ({error.strerror}).",
+            "correct the name in the cluster, write an IP address, or add the name to /etc/hosts",
+        ) from error
+
+
 def probe(addresses: Mapping[Task, str], timeout: float) -> dict[Task, str]:
     """Tries to connect to every task until it answers or the time is over.
 

@@ -79,14 +79,13 @@ def _is_generator(x: Any) -> bool:
 
 
 def _refuse_with_batched_input(x: Any, **given: Any) -> None:
+    kind = "tf.data.Dataset" if isinstance(x, tf.data.Dataset) else type(x).__name__
     for name, value in given.items():
         if value is not None:
             shown = name if name != "batch_size" else "global_batch_size"
             raise ConfigError(
-                f"{shown} was given together with a {type(x).__name__}, which yields whole batches by"
-                " itself.",
-                f"leave {shown} out and let the {type(x).__name__} yield (x, y[, sample_weight]) global"
-                " batches",
+                f"{shown} was given together with a {kind}, which yields whole batches by itself.",
+                f"leave {shown} out and let the {kind} yield (x, y[, sample_weight]) global batches",
             )
 
 

@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from absl import logging as absl_logging
+
 NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 # Printed while importing: remarks of level I and W (`I0000 00:00:… port.cc:153] …`), and one about logging
 # itself.
@@ -25,6 +27,7 @@ def import_tensorflow() -> None:
     in the environment is respected.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1" if NVIDIA_DRIVER.exists() else "3")
+    absl_logging.info("Loading TensorFlow.")  # a sign of life: it takes seconds
     with _without_remarks():
         importlib.import_module("tensorflow")
     # It reports at level INFO how it splits up each sum, which says nothing to a user.

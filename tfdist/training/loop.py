@@ -52,6 +52,7 @@ def run_epochs(
         steps_per_call: Updates to run in one call; None to choose.
     """
     model = engine.model
+    engine.build(source)  # callbacks may look at the optimizer's variables from the start
     every_batch = engine.any_task(must_see_every_batch(callbacks.callbacks))
     if steps_per_call is None and every_batch:
         steps_per_call = 1
