@@ -9,9 +9,11 @@ in time and name who is missing.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import math
 import re
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from absl import logging
@@ -108,9 +110,21 @@ def start_parameter_server(cluster: Cluster, startup_timeout: float) -> tf.distr
         specification, task_type="chief", task_id=0, rpc_layer="grpc"
     )
     try:
-        return tf.distribute.ParameterServerStrategy(resolver)
+        with _warnings_only():  # it logs its whole session configuration
+            return tf.distribute.ParameterServerStrategy(resolver)
     except (tf.errors.OpError, RuntimeError) as error:
         raise _startup_error(cluster, task, error, startup_timeout) from error
+
+
+@contextlib.contextmanager
+def _warnings_only() -> Iterator[None]:
+    """Leaves log lines below a warning out for as long as the context is open."""
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _serve(

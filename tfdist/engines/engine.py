@@ -66,6 +66,12 @@ class Engine(ABC):
     model: keras.Model
     max_steps_per_call: int = 256
 
+    @property
+    def description(self) -> str:
+        """What computes, in words for the log."""
+        tasks = f" in {self.num_tasks} tasks" if self.num_tasks > 1 else ""
+        return f"{self.num_replicas} replica{'s' if self.num_replicas > 1 else ''}{tasks}"
+
     def attach(self, model: keras.Model, accumulate_steps: int) -> None:
         """Gives the engine its model, made in the scope of its strategy."""
         self.model = model

@@ -54,8 +54,13 @@ class ParameterServerEngine(Engine):
         self.strategy = strategy
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         devices = tf.config.list_logical_devices("CPU")  # every task has one
-        workers = sum("/job:worker/" in device.name for device in devices)
-        self.closures_in_flight = closures_in_flight or 2 * workers
+        self._num_workers = sum("/job:worker/" in device.name for device in devices)
+        self.closures_in_flight = closures_in_flight or 2 * self._num_workers
+
+    @property
+    def description(self) -> str:
+        """What computes, in words for the log."""
+        return f"{self._num_workers} workers, with {self.closures_in_flight} blocks of work in flight"
 
     def attach(self, model: keras.Model, accumulate_steps: int) -> None:
         """Gives the engine its model, whose weights are on the ps."""

@@ -71,9 +71,9 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
     if trainer.is_chief:
         _write_json(workdir / "run.json", _describe_run(config, cluster, trainer.num_replicas, seed))
         logging.info(
-            "Training with %s on %d replica(s); workdir %s, seed %d.",
+            "Training with %s: %s; workdir %s, seed %d.",
             config.strategy.kind,
-            trainer.num_replicas,
+            engine.description,
             workdir,
             seed,
         )
