@@ -18,7 +18,7 @@ class LARS(LayerAdaptiveOptimizer):
     """Momentum SGD whose rate is scaled, for each weight tensor, to the norms of weight and gradient.
 
     From You, Gitman and Ginsburg 2017, "Large Batch Training of Convolutional Networks" (arXiv 1708.03888),
-    section 4, equation 6 and algorithm 1:
+    section 4 and algorithm 1:
 
         local rate  = trust_coefficient * |w| / (|gradient| + weight_decay * |w|)
         velocity   <- momentum * velocity + learning_rate * local rate * (gradient + weight_decay * w)

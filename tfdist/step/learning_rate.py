@@ -31,7 +31,7 @@ class LearningRate:
 
     **Scaling** from `base_batch_size` to a batch `k` times as large: `linear` gives `base * k` (Goyal et al.
     2017, arXiv 1706.02677, section 2.1); `square_root` gives `base * sqrt(k)` (Krizhevsky 2014, arXiv
-    1404.5997, section 5), often used with Adam and LAMB (You et al. 2019, arXiv 1904.00962).
+    1404.5997), often used with Adam and LAMB (You et al. 2019, arXiv 1904.00962).
 
     **Warm-up** over `W` updates: update `i` has `start + (scaled - start) * i / W`. `gradual` starts at
     `base` (Goyal et al., section 2.2; where the batch is smaller than `base_batch_size` there is nothing to
@@ -40,7 +40,7 @@ class LearningRate:
     **Decay**, after warm-up, with `x` going from 0 to 1 until `total_epochs` or the end of the run:
     `constant`; `step`, times `decay_rate` at each of `decay_at_epochs` (Goyal et al., section 5.1: 0.1 at
     epochs 30, 60 and 80); `polynomial`, `end + (scaled - end) * (1 - x) ** power` (power 2 in You et al.
-    2017, arXiv 1708.03888, section 5); `cosine`, `end + (scaled - end) * (1 + cos(pi * x)) / 2` (Loshchilov
+    2017, arXiv 1708.03888); `cosine`, `end + (scaled - end) * (1 + cos(pi * x)) / 2` (Loshchilov
     and Hutter 2016, arXiv 1608.03983, equation 5, without restarts); `warmup_stable_decay`, which stays at
     the scaled rate and falls only in the last `decay_epochs`, as polynomial does (the stages of Hu et al.
     2024, arXiv 2404.06395, section 4).
