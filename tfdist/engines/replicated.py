@@ -34,6 +34,7 @@ class ReplicatedEngine(Engine):
         self.strategy = strategy
         self.num_replicas = strategy.num_replicas_in_sync
         self.counts_in_parallel = self.num_replicas > 1
+        self.exchanges_slices = False  # known once a step is traced
         self._replicas = self._local_replicas()
         self.num_tasks = self.num_replicas // len(self._replicas)
         self._sum_function = tf.function(self._sum_over_tasks)
@@ -149,6 +150,8 @@ class ReplicatedEngine(Engine):
     def _sum_over_replicas(self, tensors: list[Any]) -> list[Any]:
         if self.num_replicas == 1 or not tensors:
             return list(tensors)
+        if any(isinstance(tensor, tf.IndexedSlices) for tensor in tensors):
+            self.exchanges_slices = True
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, list(tensors))
 
     def _make_counting_function(
@@ -243,7 +246,27 @@ class ReplicatedSteps(Steps):
         self._seconds = 0.0
 
     def run(self, steps: int) -> int:
-        """Runs up to `steps` steps in one graph call."""
+        """Runs up to `steps` steps, in one graph call where possible."""
+        done = 0
+        while done < steps:
+            asked = min(steps - done, self._most_at_once())
+            count = self._run(asked)
+            done += count
+            if count < asked:
+                break
+        return done
+
+    def _most_at_once(self) -> int:
+        """Gives the most steps that one call can run.
+
+        TensorFlow wants an exchange to have one shape as long as a call lasts, and the gradient of an
+        embedding has as many rows as the batch has tokens.
+        """
+        is_traced = getattr(self._function, "experimental_get_tracing_count", lambda: 1)() > 0
+        may_exchange_slices = self._engine.exchanges_slices or not is_traced
+        return 1 if self._engine.num_replicas > 1 and may_exchange_slices else self._engine.max_steps_per_call
+
+    def _run(self, steps: int) -> int:
         started = time.perf_counter()
         with as_seen_by_steps(self._engine.model):
             done, fingerprint, counted = self._function(
