@@ -55,11 +55,11 @@ def fit(config_path: str, overrides: Sequence[str] = (), workdir: Path | None = 
         logging.info("%s has nothing to do: validation runs in the training tasks.", cluster.task)
         return EXIT_DONE
 
-    import_tensorflow()
-    from tfdist.training.run import run_task
-
     try:
         with held(workdir) if cluster is None or cluster.is_chief else contextlib.nullcontext():
+            import_tensorflow()
+            from tfdist.training.run import run_task
+
             run_task(config, cluster, workdir)
     except BaseException:
         end_without_waiting()
