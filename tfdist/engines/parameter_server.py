@@ -258,18 +258,32 @@ class BlockSteps(Steps):
     ) -> None:
         self._engine, self._function, self._read_block = engine, function, read_block
         self._names, self._iterator, self.metrics = names, iterator, metrics
+        leaves = keras.tree.flatten(iterator.element_spec)
+        self._shapes_differ = any(None in leaf.shape[1:] for leaf in leaves)
         self._pending: collections.deque[tuple[int, Any]] = collections.deque()
         self._last_completion: float | None = None
 
     def run(self, steps: int) -> int:
-        """Hands out a block of up to `steps` batches, waiting for the oldest one where too many are out."""
-        while len(self._pending) >= self._engine.closures_in_flight:
-            self._complete_oldest()
+        """Hands out up to `steps` batches as a block, or each by itself where they differ in shape."""
+        done = 0
+        while done < steps:
+            asked = 1 if self._shapes_differ else steps - done
+            count = self._hand_out(asked)
+            done += count
+            if count < asked:
+                break
+        return done
+
+    def _hand_out(self, steps: int) -> int:
         rows, sizes = self._read_block(self._iterator, tf.constant(steps))
         count = int(sizes.shape[0])
         if count:
             first = tf.constant(self._engine.next_steps(count), tf.int64)
             self._pending.append((count, self._engine.schedule(self._function, (rows, sizes, first))))
+        # Waiting here, not before the next block, lets callbacks between batches act between updates where
+        # only one block may be out.
+        while len(self._pending) >= self._engine.closures_in_flight:
+            self._complete_oldest()
         return count
 
     def finish(self) -> None:
