@@ -142,5 +142,5 @@ def _describe(kind: StrategyKind, error: ValidationError) -> tuple[str, str]:
     message = first["msg"].removeprefix("Value error, ")
     return (
         f"Option {name!r} of strategy {kind.name!r} is wrong: {message} (received {first['input']!r}).",
-        f"see the options of {kind.name} in docs/strategies.md",
+        f"correct {name}: {kind.options.model_fields[str(first['loc'][0])].description}",
     )

@@ -48,7 +48,7 @@ def make_source(
             "No data was given: x is None.", "pass arrays, a tf.data.Dataset or a PyDataset as x"
         )
     source: Source
-    if isinstance(x, tf.data.Dataset | keras.utils.PyDataset) or _is_generator(x):
+    if is_batched(x):
         _refuse_with_batched_input(x, y=y, sample_weight=sample_weight, batch_size=batch_size)
         if isinstance(x, tf.data.Dataset):
             source = DatasetSource(x)
@@ -57,7 +57,7 @@ def make_source(
         else:
             source = GeneratorSource(x)
     else:
-        data = tuple(part for part in (x, y, sample_weight) if part is not None)
+        data = keras.tree.lists_to_tuples(tuple(part for part in (x, y, sample_weight) if part is not None))
         if y is None and sample_weight is not None:
             raise ConfigError("sample_weight was given without y.", "pass y as well")
         source = ArraySource(data, _checked_batch_size(batch_size), shuffle, seed)
@@ -66,16 +66,20 @@ def make_source(
     return source
 
 
-def unpack_validation_data(validation_data: Any) -> tuple[Any, Any, Any]:
-    """Reads `validation_data` as Keras does: a tuple `(x, y[, sample_weight])`, or anything `x` may be."""
-    if isinstance(validation_data, tuple | list) and 1 <= len(validation_data) <= 3:
-        x, y, sample_weight = (*validation_data, None, None)[:3]
+def unpack_data(data: Any) -> tuple[Any, Any, Any]:
+    """Reads data given as one thing: a tuple `(x, y[, sample_weight])`, or anything `x` may be.
+
+    A list is several inputs, never inputs with labels.
+    """
+    if isinstance(data, tuple) and 1 <= len(data) <= 3:
+        x, y, sample_weight = (*data, None, None)[:3]
         return x, y, sample_weight
-    return validation_data, None, None
+    return data, None, None
 
 
-def _is_generator(x: Any) -> bool:
-    return inspect.isgenerator(x) or isinstance(x, Iterator)
+def is_batched(x: Any) -> bool:
+    """Tells whether data comes in batches of its own: a dataset, a `PyDataset` or a generator."""
+    return isinstance(x, tf.data.Dataset | keras.utils.PyDataset | Iterator) or inspect.isgenerator(x)
 
 
 def _refuse_with_batched_input(x: Any, **given: Any) -> None:

@@ -90,10 +90,7 @@ class Source(ABC):
         self.begin_epoch(0)
         for data in self.pipeline().take(1):
             return data
-        raise ConfigError(
-            "The data is empty: not one batch could be read from it.",
-            "pass data with at least one row; if it comes from files, check that their pattern matches any",
-        )
+        raise empty_data("data")
 
 
 class ArraySource(Source):
@@ -234,6 +231,18 @@ class GeneratorSource(Source):
         return tf.data.Dataset.from_generator(read, output_signature=self._signature)
 
 
+def empty_data(what: str) -> ConfigError:
+    """Gives the error for data without a row.
+
+    Args:
+        what: Which data.
+    """
+    return ConfigError(
+        f"The {what} is empty: not one batch could be read from it.",
+        "pass data with at least one row; if it comes from files, check that their pattern matches any",
+    )
+
+
 def parts_of_replicas(
     source: Source, replicas: Sequence[int], total_replicas: int, fingerprint: bool
 ) -> tf.data.Dataset:
@@ -283,7 +292,7 @@ def _as_tuple(data: Any) -> tuple[Any, ...]:
             f"A batch must be x, (x, y) or (x, y, sample_weight); received a tuple of {len(data)} parts.",
             "wrap several inputs or outputs in a dict or a nested tuple",
         )
-    given = tuple(part for part in data if part is not None)
+    given = keras.tree.lists_to_tuples(tuple(part for part in data if part is not None))
     if any(part is None for part in data[: len(given)]):
         raise ConfigError("A batch has a sample_weight but no y.", "yield (x, y, sample_weight)")
     return given

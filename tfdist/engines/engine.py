@@ -96,7 +96,7 @@ class Engine(ABC):
             self._shared_seed = keras_private.global_seed()
         self._train_metrics = MetricStates(model)
         self._evaluation_metrics = MetricStates(model)
-        if has_own_metrics(model):
+        if has_own_metrics(model) and keras_private.can_be_called(model):
             batch = source.first_batch()
             with as_seen_by_steps(model):
                 for metrics in (self._train_metrics, self._evaluation_metrics):

@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist.data.batch import Part
-from tfdist.data.sources import Source
+from tfdist.data.sources import Source, empty_data
 from tfdist.engines.blocks import batch_of_block, make_block_reader, open_rows_signature
 from tfdist.engines.engine import Engine, Steps
 from tfdist.engines.model_view import as_seen_by_steps
@@ -108,9 +108,7 @@ class ParameterServerEngine(Engine):
             pending.append(self.schedule(function, (data,)))
         outputs.extend(self._fetch(remote) for remote in pending)
         if not outputs:
-            raise ConfigError(
-                "There is nothing to predict: the data is empty.", "pass data with at least one row"
-            )
+            raise empty_data("data to predict")
         return keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *outputs)
 
     def sum_over_tasks(self, number: float) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfdist.data.sources import Source, parts_of_replicas
+from tfdist.data.sources import Source, empty_data, parts_of_replicas
 from tfdist.engines.engine import Engine, Steps
 from tfdist.engines.model_view import as_seen_by_steps
 from tfdist.errors import TrainingError
@@ -28,7 +28,7 @@ from tfdist.step.train import train_step
 
 
 class ReplicatedEngine(Engine):
-    """Runs steps under `one_device`, `mirrored` and `multi_worker_mirrored`."""
+    """Runs steps under any strategy whose replicas update together, such as `mirrored`."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.strategy = strategy
@@ -97,9 +97,7 @@ class ReplicatedEngine(Engine):
             own = np.repeat(rows > 0, np.maximum(rows, 1).astype(np.int64))  # leaves borrowed rows out
             outputs.append(keras.tree.map_structure(lambda array, own=own: array.numpy()[own], gathered))
         if not outputs:
-            raise TrainingError(
-                "There is nothing to predict: the data is empty.", "pass data with at least one row"
-            )
+            raise empty_data("data to predict")
         return keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *outputs)
 
     def sum_over_tasks(self, number: float) -> float:
@@ -116,10 +114,45 @@ class ReplicatedEngine(Engine):
 
     def _iterator(self, source: Source, epoch: int) -> tuple[tf.data.Dataset, Iterator[Any]]:
         compare = self.num_tasks > 1 and not source.identical_by_construction
+        if compare:
+            self._require_equal_lengths(source)
         source.begin_epoch(epoch)
         dataset = parts_of_replicas(source, self._replicas, self.num_replicas, compare)
         with tf.device("CPU:0"):
             return dataset, iter(dataset)
+
+    def _require_equal_lengths(self, source: Source) -> None:
+        """Refuses data that has more batches in one task than in another, where lengths are known."""
+        own = -1 if source.batches is None else source.batches
+        total = int(self.sum_over_tasks(own))
+        if total != own * self.num_tasks:
+            known = "data of unknown length" if own < 0 else f"{own} batches"
+            raise TrainingError(
+                f"{self._task} has {known}, and the {self.num_tasks} tasks together have {max(total, 0)}: not"
+                " all have the same. Every task must pass the same global batches in the same order.",
+                "pass the same data in every task; tfdist gives each its part",
+            )
+
+    def explained(self, error: tf.errors.OpError) -> Exception:
+        """Says what an error means when it comes from the exchange between tasks; else gives it back."""
+        text = str(error)
+        if self.num_tasks == 1:
+            return error
+        if "expected type" in text or "mismatch in the collective" in text:
+            return TrainingError(
+                f"{self._task} does not exchange the same things as the other tasks: most likely its data"
+                f" ended earlier or later than theirs. TensorFlow says: {text.splitlines()[0]}",
+                "pass the same data in every task; where its length is not known, pass steps_per_epoch",
+            )
+        if isinstance(
+            error, tf.errors.UnavailableError | tf.errors.AbortedError | tf.errors.DeadlineExceededError
+        ):
+            return TrainingError(
+                f"{self._task} cannot go on: another task has ended or cannot be reached. TensorFlow says:"
+                f" {text.splitlines()[0]}",
+                "look into the logs of the other tasks for the first error; then start the job again",
+            )
+        return error
 
     def _as_graph(self, body: Callable[..., Any]) -> Callable[..., Any]:
         if self.model.run_eagerly:
@@ -268,13 +301,19 @@ class ReplicatedSteps(Steps):
 
     def _run(self, steps: int) -> int:
         started = time.perf_counter()
-        with as_seen_by_steps(self._engine.model):
-            done, fingerprint, counted = self._function(
-                self._iterator,
-                tf.constant(steps, tf.int64),
-                tf.constant(self._seconds, tf.float64),
-                self.metrics.carried(),
-            )
+        try:
+            with as_seen_by_steps(self._engine.model):
+                done, fingerprint, counted = self._function(
+                    self._iterator,
+                    tf.constant(steps, tf.int64),
+                    tf.constant(self._seconds, tf.float64),
+                    self.metrics.carried(),
+                )
+        except tf.errors.OpError as error:
+            explained = self._engine.explained(error)
+            if explained is error:
+                raise
+            raise explained from error
         done, counted = int(done), counted.numpy()
         workers = self._engine.num_tasks
         if counted[0] != workers * float(fingerprint):
@@ -303,6 +342,7 @@ def _static_replica_number() -> int:
     number = tf.get_static_value(_replica_number())
     if number is None:
         raise TrainingError(
-            "TensorFlow did not give this replica's number while tracing a step; tested with TensorFlow 2.21."
+            "TensorFlow did not give this replica's number while tracing a step.",
+            "pip install 'tensorflow==2.21.*', the version that was tested",
         )
     return int(number)

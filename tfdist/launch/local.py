@@ -66,7 +66,13 @@ def run_local(
     check_command(command, environ)
     where = "not kept"
     if log_directory is not None:
-        log_directory.mkdir(parents=True, exist_ok=True)
+        try:
+            log_directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"The folder for logs, {log_directory}, cannot be made: {error.strerror}.",
+                "choose another folder",
+            ) from error
         where = str(log_directory)
     tasks = cluster.tasks
     addresses = ", ".join(f"{task} {cluster.address(task)}" for task in tasks)

@@ -1,4 +1,5 @@
-"""The only module that touches Keras internals. Tested with Keras 3.15.
+"""Where tfdist touches Keras internals (`keras_optimizer_private.py` has those of optimizers). Tested with
+Keras 3.15.
 
 Each function says what it reaches for, so that a Keras release that moves it fails here, by name.
 """
@@ -27,24 +28,30 @@ def _missing(what: str) -> TrainingError:
     )
 
 
+def _private(owner: Any, name: str) -> Any:
+    """Gives a private attribute, or says by name that Keras has it no more."""
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        raise _missing(f"{type(owner).__name__}.{name}") from None
+
+
 def build_everything(model: keras.Model, spec: tuple[Any, ...]) -> None:
     """Creates every variable of the model, its optimizer, losses and metrics from the shapes of a batch."""
-    try:
-        build = model._symbolic_build
-    except AttributeError:
-        raise _missing("Model._symbolic_build") from None
-    if overrides(model, "train_step") and not _can_be_called(model):
+    build = _private(model, "_symbolic_build")
+    if overrides(model, "train_step") and not can_be_called(model):
         return  # made of other models, such as a generator and a discriminator, that its train_step calls
     build(data_batch=_with_open_rows(spec))
 
 
-def _can_be_called(model: keras.Model) -> bool:
+def can_be_called(model: keras.Model) -> bool:
+    """Tells whether the model maps inputs to outputs, and is not just made of models that its steps call."""
     return type(model).call is not keras.Model.call or isinstance(model, keras.Sequential)
 
 
 def build_layers(model: keras.Model, x: Any) -> None:
     """Creates the weights of the model from the shapes of its input."""
-    if _can_be_called(model) and not all(layer.built for layer in flat_layers(model)):
+    if can_be_called(model) and not all(layer.built for layer in flat_layers(model)):
         keras_backend.compute_output_spec(model, _with_open_rows(x), training=False)
 
 
@@ -59,26 +66,17 @@ def _with_open_rows(spec: Any) -> Any:
 
 def compiled_loss(model: keras.Model) -> Any:
     """Gives the object that holds the losses given to `compile`, or None."""
-    try:
-        return model._compile_loss
-    except AttributeError:
-        raise _missing("Model._compile_loss") from None
+    return _private(model, "_compile_loss")
 
 
 def compiled_metrics(model: keras.Model) -> Any:
     """Gives the object that holds the metrics given to `compile`, or None."""
-    try:
-        return model._compile_metrics
-    except AttributeError:
-        raise _missing("Model._compile_metrics") from None
+    return _private(model, "_compile_metrics")
 
 
 def loss_tracker(model: keras.Model) -> keras.metrics.Mean:
     """Gives the metric that Keras shows as `loss`."""
-    try:
-        return model._loss_tracker
-    except AttributeError:
-        raise _missing("Model._loss_tracker") from None
+    return _private(model, "_loss_tracker")
 
 
 def is_compiled(model: keras.Model) -> bool:
@@ -88,19 +86,19 @@ def is_compiled(model: keras.Model) -> bool:
 
 def strategy_of(model: keras.Model) -> Any:
     """Gives the strategy in whose scope the model was made, or None."""
-    return getattr(model, "_distribute_strategy", None)
+    return _private(model, "_distribute_strategy")
 
 
 def call_model(model: keras.Model, x: Any, training: bool) -> Any:
     """Calls the model, with `training` where its `call` takes it."""
-    if getattr(model, "_call_has_training_arg", True):
+    if _private(model, "_call_has_training_arg"):
         return model(x, training=training)
     return model(x)
 
 
 def compute_loss(model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
     """Calls the model's `compute_loss`, also where an override does not take `training`."""
-    if getattr(model, "_compute_loss_has_training_arg", True):
+    if _private(model, "_compute_loss_has_training_arg"):
         return model.compute_loss(x, y, y_pred, sample_weight, training=training)
     return model.compute_loss(x, y, y_pred, sample_weight)
 
@@ -171,9 +169,10 @@ def without_ema_overwrite(optimizer: keras.optimizers.Optimizer) -> Iterator[Non
     inner = innermost_optimizer(optimizer)
     inner.ema_overwrite_frequency, before = None, inner.ema_overwrite_frequency
     try:
-        with attribute_replaced(inner, "tfdist_ema_overwrite_frequency", before):
-            yield
+        object.__setattr__(inner, "tfdist_ema_overwrite_frequency", before)
+        yield
     finally:
+        object.__delattr__(inner, "tfdist_ema_overwrite_frequency")
         inner.ema_overwrite_frequency = before
 
 
@@ -211,11 +210,18 @@ def atomic_iterations(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
 @contextlib.contextmanager
 def attribute_replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Gives an object another method while the context is open, past Keras's tracking of attributes."""
+    if not hasattr(owner, name):
+        raise _missing(f"{type(owner).__name__}.{name}")
+    own = vars(owner)
+    was_own, before = name in own, own.get(name)
     object.__setattr__(owner, name, value)
     try:
         yield
     finally:
-        object.__delattr__(owner, name)
+        if was_own:
+            object.__setattr__(owner, name, before)
+        else:
+            object.__delattr__(owner, name)
 
 
 @contextlib.contextmanager
@@ -231,10 +237,7 @@ def outside_stateless_scope() -> Iterator[None]:
 
 def flat_layers(model: keras.Model) -> list[keras.layers.Layer]:
     """Gives the model and every layer inside it."""
-    try:
-        return list(model._flatten_layers())
-    except AttributeError:
-        raise _missing("Layer._flatten_layers") from None
+    return list(_private(model, "_flatten_layers")())
 
 
 def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
@@ -262,8 +265,7 @@ def flat_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
 
 def has_settable_learning_rate(optimizer: keras.optimizers.Optimizer) -> bool:
     """Tells whether the learning rate is a variable, not a schedule."""
-    rate = getattr(innermost_optimizer(optimizer), "_learning_rate", None)
-    return isinstance(rate, keras.Variable)
+    return isinstance(_private(innermost_optimizer(optimizer), "_learning_rate"), keras.Variable)
 
 
 def innermost_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:

@@ -13,7 +13,8 @@ from tfdist.engines.engine import Engine
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
 
-BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+TRAIN_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+TEST_HOOKS = ("on_test_batch_begin", "on_test_batch_end")
 
 # They write files, so one task is enough and two would collide.
 CHIEF_ONLY = (
@@ -88,17 +89,26 @@ def resolve_verbose(verbose: str | int) -> int:
     """Reads `auto` as a progress bar where one can be drawn, and as a line per epoch where it would fill a
     log.
     """
+    if verbose not in ("auto", 0, 1, 2):
+        raise ConfigError(
+            f"verbose must be 0, 1, 2 or 'auto'; received {verbose!r}.", "for example verbose=2"
+        )
     if verbose != "auto":
         return int(verbose)
     return 1 if sys.stdout.isatty() or "ipykernel" in sys.modules else 2
 
 
-def must_see_every_batch(callbacks: Sequence[keras.callbacks.Callback]) -> bool:
-    """Tells whether any callback acts between batches, so that steps cannot be run several at a time."""
-    return any(_acts_between_batches(callback) for callback in callbacks)
+def must_see_every_batch(callbacks: Sequence[keras.callbacks.Callback], hooks: Sequence[str]) -> bool:
+    """Tells whether any callback acts between batches, so that steps cannot be run several at a time.
+
+    Args:
+        callbacks: The callbacks.
+        hooks: The methods that are called between batches: `TRAIN_HOOKS` or `TEST_HOOKS`.
+    """
+    return any(_acts_between_batches(callback, hooks) for callback in callbacks)
 
 
-def _acts_between_batches(callback: keras.callbacks.Callback) -> bool:
+def _acts_between_batches(callback: keras.callbacks.Callback, hooks: Sequence[str]) -> bool:
     # Keras's own callbacks that have the hooks but, as configured, do nothing in them that needs each batch.
     if type(callback) in (keras.callbacks.History, keras.callbacks.ProgbarLogger):
         return False
@@ -106,7 +116,7 @@ def _acts_between_batches(callback: keras.callbacks.Callback) -> bool:
         return callback.update_freq != "epoch" or bool(callback.profile_batch)
     if type(callback) is keras.callbacks.ModelCheckpoint:
         return callback.save_freq != "epoch"
-    return any(_is_overridden(callback, hook) for hook in BATCH_HOOKS)
+    return any(_is_overridden(callback, hook) for hook in hooks)
 
 
 def _is_overridden(callback: Any, hook: str) -> bool:

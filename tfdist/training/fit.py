@@ -73,8 +73,10 @@ def fit(
         >>> import keras, numpy as np, tfdist
         >>> def build_model():
         ...     return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-        >>> history = tfdist.fit(build_model, np.ones((8, 4)), np.ones((8, 1)), optimizer="sgd", loss="mse",
-        verbose=0) >>> history.model.count_params() 5
+        >>> x, y = np.ones((8, 4)), np.ones((8, 1))
+        >>> history = tfdist.fit(build_model, x, y, optimizer="sgd", loss="mse", verbose=0)
+        >>> history.model.count_params()
+        5
     """
     if batch_size is not None and global_batch_size is not None:
         raise ConfigError(
@@ -100,6 +102,5 @@ def fit(
         seed=seed,
         startup_timeout=startup_timeout,
     )
-    return trainer.fit(
-        x, y, sample_weight, global_batch_size=global_batch_size or batch_size, **fit_arguments
-    )
+    rows = batch_size if global_batch_size is None else global_batch_size
+    return trainer.fit(x, y, sample_weight, global_batch_size=rows, **fit_arguments)

@@ -9,10 +9,15 @@ from typing import Any
 import keras
 from absl import logging
 
-from tfdist.data.sources import Source
+from tfdist.data.sources import Source, empty_data
 from tfdist.engines.engine import Engine, Steps
-from tfdist.errors import ConfigError
-from tfdist.training.callbacks import ProgressDisplay, must_see_every_batch, share_learning_rate
+from tfdist.training.callbacks import (
+    TEST_HOOKS,
+    TRAIN_HOOKS,
+    ProgressDisplay,
+    must_see_every_batch,
+    share_learning_rate,
+)
 from tfdist.training.pace import Pace
 
 
@@ -53,7 +58,7 @@ def run_epochs(
     """
     model = engine.model
     engine.build(source)  # callbacks may look at the optimizer's variables from the start
-    every_batch = engine.any_task(must_see_every_batch(callbacks.callbacks))
+    every_batch = engine.any_task(must_see_every_batch(callbacks.callbacks, TRAIN_HOOKS))
     if steps_per_call is None and every_batch:
         steps_per_call = 1
     passes = _Passes(engine, source, Pace(steps_per_call, engine.max_steps_per_call))
@@ -92,7 +97,8 @@ def run_evaluation(
     """Evaluates over the first `limit` batches, or all of them, and gives loss and metrics."""
     callbacks.on_test_begin()
     steps = engine.evaluate(source)
-    pace = Pace(None, engine.max_steps_per_call)
+    every_batch = engine.any_task(must_see_every_batch(callbacks.callbacks, TEST_HOOKS))
+    pace = Pace(1 if every_batch else None, engine.max_steps_per_call)
     shows = ProgressDisplay(callbacks)
     if limit is None:
         limit = source.batches
@@ -103,12 +109,14 @@ def run_evaluation(
         count = steps.run(asked)
         done += count
         if count:
-            callbacks.on_test_batch_end(done - 1, steps.metrics.results() if shows.is_due() else {})
+            callbacks.on_test_batch_end(
+                done - 1, steps.metrics.results() if every_batch or shows.is_due() else {}
+            )
         if count < asked:
             break
     steps.finish()
     if not done:
-        raise _empty("evaluation data")
+        raise empty_data("evaluation data")
     logs = steps.metrics.results()
     callbacks.on_test_end(logs)
     return logs
@@ -190,7 +198,7 @@ class _Passes:
         self._done += count
         over = count < asked or self._done == self._source.batches
         if over and self._done == 0:
-            raise _empty("training data")
+            raise empty_data("training data")
         self.exhausted = over and not self._source.replayable
         return over
 
@@ -207,10 +215,3 @@ class _Passes:
         self._next_pass = number + 1
         self._begun = True
         self._done = 0
-
-
-def _empty(what: str) -> ConfigError:
-    return ConfigError(
-        f"The {what} is empty: not one batch could be read from it.",
-        "pass data with at least one row; if it comes from files, check that their pattern matches any",
-    )

@@ -36,6 +36,7 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
     """
     import keras
 
+    from tfdist.data.inputs import unpack_data
     from tfdist.engines.engine import engine_for
     from tfdist.step.learning_rate import LearningRate
     from tfdist.training.trainer import Trainer
@@ -77,7 +78,7 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
             workdir,
             seed,
         )
-    x, y, sample_weight = _unpack(data["train"])
+    x, y, sample_weight = unpack_data(data["train"])
     history = trainer.fit(
         x,
         y,
@@ -103,6 +104,8 @@ def _end_on_signal(number: int, _: Any) -> None:
 
 
 def _load_data(config: RunConfig) -> Mapping[str, Any]:
+    from tfdist.data.inputs import is_batched
+
     data = _build(config, "data")
     where = config.where("data", "build")
     if not isinstance(data, Mapping) or "train" not in data:
@@ -121,17 +124,13 @@ def _load_data(config: RunConfig) -> Mapping[str, Any]:
             f"{where}: the function returned the keys {sorted(map(str, unknown))}, which nothing reads.",
             "return the keys train and validation only",
         )
-    if isinstance(data["train"], tuple) and config.train.global_batch_size is None:
+    if not is_batched(data["train"]) and config.train.global_batch_size is None:
         raise ConfigError(
             f"{config.where('train')}: global_batch_size is missing, and {where} gives arrays, which have no"
             " batches of their own.",
             "add global_batch_size: 64",
         )
     return data
-
-
-def _unpack(data: Any) -> tuple[Any, Any, Any]:
-    return (*data, None, None)[:3] if isinstance(data, tuple) else (data, None, None)
 
 
 def _build(config: RunConfig, section: str) -> Any:

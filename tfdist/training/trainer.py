@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from tfdist.cluster import Cluster
-from tfdist.data.inputs import make_source, unpack_validation_data
+from tfdist.data.inputs import make_source, unpack_data
 from tfdist.data.sources import ArraySource, Source
 from tfdist.engines.engine import Engine, engine_for
 from tfdist.errors import ConfigError
@@ -176,7 +176,7 @@ class Trainer:
             sample_weight: Weights of the rows, for arrays.
             global_batch_size: Rows in one update over all replicas and micro-batches, for arrays; 32 when
                 left out.
-            epochs: Number of the last epoch.
+            epochs: Epochs in all: the number of the last one plus one, as Keras counts from 0.
             verbose: 0, 1 (progress bar), 2 (a line per epoch), or "auto": a bar on a terminal or in a
                 notebook, else lines. Only the chief shows anything.
             callbacks: Keras callbacks. They run in every task; those of Keras that write files run on the
@@ -200,9 +200,16 @@ class Trainer:
             TrainingError: If training cannot go on.
         """
         _require_positive("epochs", epochs)
-        for name, value in (("steps_per_epoch", steps_per_epoch), ("validation_steps", validation_steps)):
-            if value is not None:
-                _require_positive(name, value)
+        _require_positive_if_given(
+            steps_per_epoch=steps_per_epoch,
+            validation_steps=validation_steps,
+            validation_batch_size=validation_batch_size,
+        )
+        if isinstance(initial_epoch, bool) or not hasattr(initial_epoch, "__index__") or initial_epoch < 0:
+            raise ConfigError(
+                f"initial_epoch must be a whole number of at least 0; received {initial_epoch!r}.",
+                "for example initial_epoch=0",
+            )
         if validation_split:
             if validation_data is not None:
                 raise ConfigError(
@@ -224,7 +231,9 @@ class Trainer:
             )
         validate = None
         if validation_data is not None:
-            validation = self._validation_source(validation_data, validation_batch_size or global_batch_size)
+            validation = self._validation_source(
+                validation_data, global_batch_size if validation_batch_size is None else validation_batch_size
+            )
             if validation_steps is None and getattr(validation, "endless", False):
                 raise ConfigError("The validation dataset repeats for ever.", "pass validation_steps")
         list_of_callbacks = make_callback_list(
@@ -265,8 +274,9 @@ class Trainer:
         Returns:
             Loss and metrics by name, the same in every task.
         """
+        _require_positive_if_given(steps=steps)
         if y is None and sample_weight is None:
-            x, y, sample_weight = unpack_validation_data(x)
+            x, y, sample_weight = unpack_data(x)
         source = make_source(x, y, sample_weight, batch_size=global_batch_size)
         list_of_callbacks = make_callback_list(
             callbacks,
@@ -280,16 +290,17 @@ class Trainer:
         return run_evaluation(self._engine, source, steps, list_of_callbacks)
 
     def predict(self, x: Any, *, global_batch_size: int | None = None, steps: int | None = None) -> Any:
-        """Computes the model's outputs for every row.
+        """Computes the model's outputs for every row. There are no callbacks.
 
         Returns:
             Arrays in the order of the rows, in the structure of the model's output, the same in every task.
         """
+        _require_positive_if_given(steps=steps)
         source = make_source(x, batch_size=global_batch_size)
         return self._engine.predict(source, steps)
 
     def _validation_source(self, validation_data: Any, batch_size: int | None) -> Source:
-        x, y, sample_weight = unpack_validation_data(validation_data)
+        x, y, sample_weight = unpack_data(validation_data)
         source = make_source(x, y, sample_weight)
         if isinstance(source, ArraySource) and batch_size is not None:
             source = make_source(x, y, sample_weight, batch_size=batch_size)
@@ -301,6 +312,12 @@ def _require_positive(name: str, value: Any) -> None:
         raise ConfigError(
             f"{name} must be a positive whole number; received {value!r}.", f"for example {name}=1"
         )
+
+
+def _require_positive_if_given(**numbers: Any) -> None:
+    for name, value in numbers.items():
+        if value is not None:
+            _require_positive(name, value)
 
 
 def _checked_seed(seed: Any) -> int:
@@ -370,6 +387,10 @@ def _validates_after(frequency: int | Sequence[int]) -> Callable[[int], bool]:
         return lambda epoch: (epoch + 1) % frequency == 0
     if isinstance(frequency, Sequence) and not isinstance(frequency, str):
         wanted = set(frequency)
+        if not wanted or not all(isinstance(epoch, int) and epoch > 0 for epoch in wanted):
+            raise ConfigError(
+                f"validation_freq lists epochs, counted from 1; received {frequency!r}.", "for example [1, 5]"
+            )
         return lambda epoch: epoch + 1 in wanted
     raise ConfigError(
         f"validation_freq must be a positive number of epochs or a list of epochs; received {frequency!r}.",
