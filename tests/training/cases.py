@@ -1,0 +1,229 @@
+"""What single processes say of features beside the parity problems: run once with one device, once with two.
+
+    python cases.py REPLICAS
+
+Prints one JSON object: the name of each case and what came out of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tfdist
+
+X = np.random.RandomState(0).randn(64, 4).astype("float32")
+Y = np.random.RandomState(1).randn(64, 1).astype("float32")
+
+
+def weights_of(model: keras.Model) -> list[float]:
+    return [float(value) for weight in model.get_weights() for value in np.ravel(weight)]
+
+
+def network(optimizer: Any, **settings: Any) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    layers = [keras.Input((4,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile(optimizer, "mse", **settings)
+    return model
+
+
+def distributed_optimizer(strategy: Any, accumulate_steps: int, wrapped: bool = True) -> dict[str, Any]:
+    """Trains with Keras's own `fit`, 16 rows in an update however they come."""
+    with strategy.scope():
+        optimizer: Any = keras.optimizers.SGD(
+            keras.optimizers.schedules.ExponentialDecay(0.1, 4, 0.5), momentum=0.9, global_clipnorm=0.3
+        )
+        if wrapped:
+            optimizer = tfdist.DistributedOptimizer(optimizer, accumulate_steps)
+        model = network(optimizer)
+    model.fit(X, Y, batch_size=16 // accumulate_steps, epochs=2, shuffle=False, verbose=0)
+    model.save("distributed.keras")
+    return {
+        "weights": weights_of(model),
+        "iterations": int(model.optimizer.iterations.numpy()),
+        "saved as": type(keras.models.load_model("distributed.keras").optimizer).__module__,
+    }
+
+
+def trained(strategy: Any, build: Callable[[], keras.Model], **arguments: Any) -> dict[str, Any]:
+    history = tfdist.fit(
+        build,
+        X[:57],
+        Y[:57],
+        strategy=strategy,
+        epochs=3,
+        global_batch_size=16,
+        seed=3,
+        verbose=0,
+        **arguments,
+    )
+    return {"weights": weights_of(history.model), "loss": history.history["loss"]}
+
+
+def averaged() -> keras.Model:
+    settings = {"use_ema": True, "ema_momentum": 0.8, "ema_overwrite_frequency": 3}
+    return network(keras.optimizers.SGD(0.05, momentum=0.9, **settings))
+
+
+def compiled_by_xla() -> keras.Model:
+    return network(keras.optimizers.Adam(0.01), jit_compile=True)
+
+
+def eager() -> keras.Model:
+    return network(keras.optimizers.Adam(0.01), run_eagerly=True)
+
+
+def graph() -> keras.Model:
+    return network(keras.optimizers.Adam(0.01))
+
+
+class TwoPlayers(keras.Model):
+    """A model with two optimizers and a `train_step` of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.judge, self.maker = keras.layers.Dense(1), keras.layers.Dense(4)
+        self.judge_optimizer = keras.optimizers.Adam(0.01, global_clipnorm=0.5)
+        self.maker_optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+        self.judged = keras.metrics.Mean(name="judged")
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return [self.judged]
+
+    def call(self, x: Any) -> Any:
+        return self.judge(self.maker(x))
+
+    def train_step(self, x: Any) -> dict[str, Any]:
+        with tf.GradientTape() as tape:
+            judged = tf.reduce_mean(tf.nn.softplus(-self.judge(x))) + tf.reduce_mean(
+                tf.nn.softplus(self.judge(self.maker(x)))
+            )
+        weights = self.judge.trainable_variables
+        self.judge_optimizer.apply_gradients(zip(tape.gradient(judged, weights), weights, strict=True))
+        with tf.GradientTape() as tape:
+            made = tf.reduce_mean(tf.nn.softplus(-self.judge(self.maker(x))))
+        weights = self.maker.trainable_variables
+        self.maker_optimizer.apply_gradients(zip(tape.gradient(made, weights), weights, strict=True))
+        self.judged.update_state(judged)
+        return {"judged": self.judged.result(), "made": made}
+
+
+def two_players(strategy: Any) -> dict[str, Any]:
+    def build() -> keras.Model:
+        keras.utils.set_random_seed(1)
+        model = TwoPlayers()
+        model.compile()
+        return model
+
+    history = tfdist.fit(
+        build, X[:57], strategy=strategy, epochs=3, global_batch_size=16, seed=3, shuffle=False, verbose=0
+    )
+    return {"weights": weights_of(history.model), **history.history}
+
+
+def one_dropout_mask_each(strategy: Any) -> dict[str, Any]:
+    """Reads which entries dropout kept, from the gradient of a sum."""
+
+    def build() -> keras.Model:
+        keras.utils.set_random_seed(1)
+        inputs = keras.Input((256,))
+        kept = keras.layers.Dropout(0.5)(inputs)
+        outputs = keras.layers.Dense(1, kernel_initializer="zeros", use_bias=False)(kept)
+        model = keras.Model(inputs, outputs)
+        model.compile(keras.optimizers.SGD(1.0), "mse")
+        return model
+
+    ones = np.ones((2, 256), "float32")
+    history = tfdist.fit(
+        build, ones, -np.ones((2, 1)), strategy=strategy, global_batch_size=2, seed=3, verbose=0
+    )
+    steps = np.ravel(history.model.get_weights()[0])
+    return {"levels": len(np.unique(np.round(steps, 5)))}
+
+
+def refusals(strategy: Any) -> dict[str, str]:
+    def synchronized() -> keras.Model:
+        layers = [
+            keras.Input((4,)),
+            keras.layers.BatchNormalization(synchronized=True),
+            keras.layers.Dense(1),
+        ]
+        model = keras.Sequential(layers)
+        model.compile("sgd", "mse")
+        return model
+
+    class Largest(keras.metrics.Metric):
+        def __init__(self) -> None:
+            super().__init__(name="largest")
+            self.value = self.add_variable((), "zeros", name="value")
+
+        def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+            self.value.assign(tf.maximum(self.value, tf.reduce_max(y_pred)))
+
+        def result(self) -> Any:
+            return self.value
+
+    cases: dict[str, Callable[[], Any]] = {
+        "accumulated own step": lambda: tfdist.fit(
+            TwoPlayersCompiled, X, strategy=strategy, accumulate_steps=2
+        ),
+        "accumulated synchronized": lambda: tfdist.fit(
+            synchronized, X, Y, strategy=strategy, accumulate_steps=2
+        ),
+        "distributed twice": lambda: tfdist.fit(
+            lambda: network(tfdist.DistributedOptimizer(keras.optimizers.SGD(0.1))), X, Y, strategy=strategy
+        ),
+        "accumulating optimizer": lambda: tfdist.fit(
+            lambda: network(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)), X, Y, strategy=strategy
+        ),
+        "not a sum": lambda: tfdist.fit(
+            lambda: network("sgd", metrics=[Largest()]), X, Y, strategy=strategy, verbose=0
+        ),
+        "backup": lambda: tfdist.fit(
+            graph, X, Y, strategy=strategy, verbose=0, callbacks=[keras.callbacks.BackupAndRestore("backup")]
+        ),
+    }
+    said = {}
+    for name, case in cases.items():
+        try:
+            case()
+            said[name] = "done"
+        except tfdist.ConfigError as error:
+            said[name] = str(error)
+    return said
+
+
+def TwoPlayersCompiled() -> keras.Model:
+    model = TwoPlayers()
+    model.compile()
+    return model
+
+
+def main(replicas: int) -> None:
+    name, options = ("mirrored", {"logical_cpus": replicas}) if replicas > 1 else ("one_device", {})
+    strategy = tfdist.make_strategy(name, **options)
+    results: dict[str, Any] = {
+        "keras alone": distributed_optimizer(strategy, 1, wrapped=False),
+        **{f"distributed optimizer, {k} batches": distributed_optimizer(strategy, k) for k in (1, 2, 4)},
+        "averages overwrite": trained(strategy, averaged),
+        "averages overwrite, accumulated": trained(strategy, averaged, accumulate_steps=2),
+        "graph": trained(strategy, graph),
+        "eager": trained(strategy, eager),
+        "xla": trained(strategy, compiled_by_xla),
+        "two players": two_players(strategy),
+        "dropout": one_dropout_mask_each(strategy),
+        "refusals": refusals(strategy),
+    }
+    print("RESULTS " + json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
