@@ -1,0 +1,59 @@
+"""What the kinds made of the problems: launched once, when the first result is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.parity.kinds import KINDS, ON_ITS_OWN
+from tests.processes import run_tasks
+from tfdist.cluster import Cluster
+
+RUN_PROBLEMS = Path(__file__).with_name("run_problems.py")
+SECONDS_FOR_ALL = 900.0
+
+
+class Solutions:
+    """Results of the problems under the kinds.
+
+    Args:
+        directory: Where results are written.
+        wanted: The names of the problems that each kind shall solve.
+    """
+
+    def __init__(self, directory: Path, wanted: Mapping[str, Sequence[str]]) -> None:
+        self._directory = directory
+        self._wanted = wanted
+        self._failures: dict[str, str] = {}
+
+    def of(self, kind: str, problem: str) -> list[dict[str, Any]]:
+        """Gives the result of each task that has one: of the chief alone where workers are servers."""
+        if kind not in self._failures:
+            self._launch(kind)
+        found = []
+        for file in sorted(self._directory.glob(f"{kind}-*.jsonl")):
+            found += [entry for line in file.open() if (entry := json.loads(line))["problem"] == problem]
+        assert found, f"{kind} has no result of {problem}. {self._failures[kind]}"
+        for result in found:
+            assert "error" not in result, f"{kind} could not solve {problem}:\n{result['error']}"
+        return found
+
+    def _launch(self, kind: str) -> None:
+        """Lets a kind solve its problems; kinds that need one process only do so side by side."""
+        together = ON_ITS_OWN if kind in ON_ITS_OWN else (kind,)
+        together = tuple(name for name in together if self._wanted.get(name))
+        tasks = KINDS[kind].tasks or {"workers": len(together)}
+        problems = {name: list(self._wanted[name]) for name in together}
+        failure = ""
+        try:
+            run_tasks(
+                RUN_PROBLEMS,
+                Cluster.local(**tasks),
+                args=[str(self._directory), json.dumps(problems)],
+                timeout=SECONDS_FOR_ALL,
+            )
+        except AssertionError as error:
+            failure = str(error)
+        self._failures.update(dict.fromkeys(together, failure))
