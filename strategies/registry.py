@@ -107,6 +107,11 @@ def make_strategy(
         1
     """
     chosen = get_kind(kind)
+    if not startup_timeout > 0:
+        raise ConfigError(
+            f"startup_timeout must be a positive number of seconds; received {startup_timeout!r}.",
+            "for example startup_timeout=60",
+        )
     try:
         parsed = chosen.options(**options)
     except ValidationError as error:

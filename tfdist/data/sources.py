@@ -31,14 +31,12 @@ class Source(ABC):
         rows: Rows in an epoch; `None` where only reading to the end tells.
         transform: Applied to each global batch inside the pipeline (class weights).
         replayable: Whether an epoch can be read from its beginning more than once.
-        identical_by_construction: Whether all tasks are certain to read the same rows in the same order.
     """
 
     batches: int | None = None
     rows: int | None = None
     transform: Transform | None = None
     replayable: bool = True
-    identical_by_construction: bool = False
 
     def __init__(self) -> None:
         self._pipelines: dict[Any, tf.data.Dataset] = {}
@@ -97,8 +95,6 @@ class ArraySource(Source):
     """Arrays in memory: NumPy, pandas, TensorFlow tensors or anything `numpy.asarray` takes, in any
     structure.
     """
-
-    identical_by_construction = True
 
     def __init__(self, data: tuple[Any, ...], batch_size: int, shuffle: bool, seed: int) -> None:
         super().__init__()
@@ -229,6 +225,11 @@ class GeneratorSource(Source):
                 yield _as_tuple(data)
 
         return tf.data.Dataset.from_generator(read, output_signature=self._signature)
+
+
+def ranks_of(spec: Any) -> tuple[int | None, ...]:
+    """Gives the number of dimensions of each tensor, which a traced function cannot leave open."""
+    return tuple(leaf.shape.rank for leaf in keras.tree.flatten(spec))
 
 
 def empty_data(what: str) -> ConfigError:

@@ -23,6 +23,11 @@ def make_block_reader(element_spec: Any) -> Any:
     specs = keras.tree.flatten(element_spec)
 
     @tf.function
+    def read_one(iterator: Any, count: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        batch = iterator.get_next()
+        return batch, row_count(batch)[None]
+
+    @tf.function
     def read(iterator: Any, count: tf.Tensor) -> tuple[Any, tf.Tensor]:
         def array(dtype: Any, shape: Any) -> tf.TensorArray:
             return tf.TensorArray(dtype, size=0, dynamic_size=True, infer_shape=False, element_shape=shape)
@@ -47,6 +52,15 @@ def make_block_reader(element_spec: Any) -> Any:
         rows = keras.tree.pack_sequence_as(element_spec, [column.concat() for column in columns])
         return rows, sizes.stack()
 
+    if any(None in spec.shape[1:] for spec in specs):  # such batches cannot be joined
+
+        def read_if_any(iterator: Any, count: tf.Tensor) -> tuple[Any, tf.Tensor]:
+            try:
+                return read_one(iterator, count)
+            except tf.errors.OutOfRangeError:
+                return (), tf.zeros([0], tf.int64)
+
+        return read_if_any
     return read
 
 

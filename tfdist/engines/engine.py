@@ -77,6 +77,8 @@ class Engine(ABC):
         self.model = model
         self._accumulate_steps = accumulate_steps
         self._built_for: list[Any] = []
+        with self.strategy.scope():
+            self._shared_seed = keras_private.global_seed()
         self._traced: dict[Any, Any] = {}
 
     def build(self, source: Source) -> None:
@@ -93,7 +95,6 @@ class Engine(ABC):
                 self.build_layers(source)
                 build_own_optimizers(model, source.pipeline().element_spec)
             keras_private.build_everything(model, source.batch_spec())
-            self._shared_seed = keras_private.global_seed()
         self._train_metrics = MetricStates(model)
         self._evaluation_metrics = MetricStates(model)
         if has_own_metrics(model) and keras_private.can_be_called(model):
@@ -104,7 +105,7 @@ class Engine(ABC):
         self._traced = {}
         self._built_for = parts
 
-    def traced(self, name: str, trace: Callable[[], Any]) -> Any:
+    def traced(self, name: Any, trace: Callable[[], Any]) -> Any:
         """Gives what `trace` makes, made once for each set of weights that are trained (layers can be
         frozen) and each schedule of the learning rate.
         """

@@ -36,6 +36,13 @@ from tfdist.step.metrics import MetricStates
 from tfdist.step.train import train_step
 
 
+def telling_line(error: tf.errors.OpError) -> str:
+    """Gives the line of an error that names a task, or its last one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    naming = [line for line in lines if "/job:" in line]
+    return (naming or lines or ["nothing"])[0 if naming else -1]
+
+
 class ParameterServerEngine(Engine):
     """Runs steps on the workers of a `tf.distribute.ParameterServerStrategy`, from its chief.
 
@@ -90,22 +97,27 @@ class ParameterServerEngine(Engine):
         source.begin_epoch(0)
         dataset = source.pipeline()
 
-        def closure(data: Any) -> Any:
+        def closure(data: Any, number: Any) -> Any:
             part = batch_of_block(data, tf.shape(keras.tree.flatten(data)[0], tf.int64)[:1], 0, 0)
-            outputs = self.strategy.run(lambda: predict_step(self.model, part))
+
+            def replica() -> Any:
+                seeds = keras_private.seed_states(self.model, self._shared_seed)
+                return predict_step(self.model, part, seeds=seeds, stream=number, sum_over_replicas=list)
+
+            outputs = self.strategy.run(replica)
             return keras.tree.map_structure(
                 lambda value: self.strategy.experimental_local_results(value)[0], outputs
             )
 
-        function = tf.function(
-            closure, input_signature=[open_rows_signature(dataset.element_spec)], autograph=False
-        )
+        signature = [open_rows_signature(dataset.element_spec), tf.TensorSpec([], tf.int64)]
+        function = tf.function(closure, input_signature=signature, autograph=False)
         pending: collections.deque[Any] = collections.deque()
         outputs = []
         for data in itertools.islice(dataset, steps):
             if len(pending) == self.closures_in_flight:
                 outputs.append(self._fetch(pending.popleft()))
-            pending.append(self.schedule(function, (data,)))
+            number = tf.constant(self.next_steps(1), tf.int64)
+            pending.append(self.schedule(function, (data, number)))
         outputs.extend(self._fetch(remote) for remote in pending)
         if not outputs:
             raise empty_data("data to predict")
@@ -232,7 +244,13 @@ class ParameterServerEngine(Engine):
 
     def _evaluate_replica(self, part: Any, states: Any, step: Any) -> Any:
         return evaluate_step(
-            self.model, part, self._evaluation_metrics.variables, states, sum_over_replicas=list
+            self.model,
+            part,
+            self._evaluation_metrics.variables,
+            states,
+            seeds=keras_private.seed_states(self.model, self._shared_seed),
+            stream=step,
+            sum_over_replicas=list,
         )
 
     def next_steps(self, count: int) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfdist.data.sources import Source, empty_data, parts_of_replicas
+from tfdist.data.sources import Source, empty_data, parts_of_replicas, ranks_of
 from tfdist.engines.engine import Engine, Steps
 from tfdist.engines.model_view import as_seen_by_steps
 from tfdist.errors import TrainingError
@@ -80,17 +80,22 @@ class ReplicatedEngine(Engine):
             part_spec = dataset.element_spec[0][0]
             names = self.names_of_own_logs(step, metrics, part_spec, f"{name}_step")
             compiled = tf.function(step, autograph=False, jit_compile=True) if self._with_xla else step
-            return self._as_graph(self._make_counting_function(compiled, metrics, names)), names
+            return (
+                self._as_graph(self._make_counting_function(compiled, metrics, names, lengths_known)),
+                names,
+            )
 
-        function, names = self.traced(name, trace)
+        lengths_known = source.batches is not None
+        function, names = self.traced((name, lengths_known, ranks_of(dataset.element_spec)), trace)
         return ReplicatedSteps(self, function, names, iterator, metrics)
 
     def predict(self, source: Source, steps: int | None) -> Any:
         """Predicts on every replica and puts the parts back in order."""
         self.build_layers(source)
-        function = self.traced("predict", lambda: self._as_graph(self._predict_batch))
+        dataset, iterator = self._iterator(source, 0)
+        name = ("predict", ranks_of(dataset.element_spec))
+        function = self.traced(name, lambda: self._as_graph(self._predict_batch))
         outputs: list[Any] = []
-        _, iterator = self._iterator(source, 0)
         for parts, _ in iterator if steps is None else itertools.islice(iterator, steps):
             gathered, rows = function(parts)
             rows = rows.numpy()
@@ -113,7 +118,7 @@ class ReplicatedEngine(Engine):
         return self.strategy.reduce("SUM", self.strategy.run(replica), axis=None)
 
     def _iterator(self, source: Source, epoch: int) -> tuple[tf.data.Dataset, Iterator[Any]]:
-        compare = self.num_tasks > 1 and not source.identical_by_construction
+        compare = self.num_tasks > 1
         if compare:
             self._require_equal_lengths(source)
         source.begin_epoch(epoch)
@@ -177,6 +182,8 @@ class ReplicatedEngine(Engine):
             part,
             self._evaluation_metrics.variables,
             states,
+            seeds=keras_private.seed_states(self.model, self._shared_seed),
+            stream=_static_replica_number(),
             sum_over_replicas=self._sum_over_replicas,
         )
 
@@ -187,8 +194,20 @@ class ReplicatedEngine(Engine):
             self.exchanges_slices = True
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, list(tensors))
 
+    def _all_have(self, has_batch: Any) -> Any:
+        """Tells, inside a step, whether every task has another batch."""
+        if self.num_tasks == 1:
+            return has_batch
+        local = tf.cast(has_batch, tf.float32) / len(self._replicas)
+        having = self.strategy.reduce("SUM", self.strategy.run(lambda: local), axis=None)
+        return having > self.num_tasks - 0.5
+
     def _make_counting_function(
-        self, replica_step: Callable[[Any, Any], Any], metrics: MetricStates, names: list[str]
+        self,
+        replica_step: Callable[[Any, Any], Any],
+        metrics: MetricStates,
+        names: list[str],
+        lengths_known: bool,
     ) -> Callable[..., Any]:
         """Makes the function that runs n steps in one graph and sums what they counted over all replicas.
 
@@ -200,6 +219,8 @@ class ReplicatedEngine(Engine):
         def run_steps(iterator: Any, steps: Any, seconds: Any, carried: Any) -> tuple[Any, Any, Any]:
             def one_step(done: Any, going: Any, fingerprint: Any, logs: Any, states: Any) -> Any:
                 optional = iterator.get_next_as_optional()
+                has_batch = optional.has_value()
+                all_have = has_batch if lengths_known else self._all_have(has_batch)
 
                 def step() -> Any:
                     parts, batch_fingerprint = optional.get_value()
@@ -215,9 +236,12 @@ class ReplicatedEngine(Engine):
                     weight = tf.cast(done + 1, tf.float64)  # so that the order of the batches counts
                     return done + 1, True, fingerprint + weight * batch_fingerprint, new_logs, new_states
 
-                return tf.cond(
-                    optional.has_value(), step, lambda: (done, False, fingerprint, list(logs), list(states))
-                )
+                def stop() -> Any:
+                    # A task with more batches than the others ends with another fingerprint than theirs.
+                    left_over = tf.cast(has_batch, tf.float64) / 2
+                    return done, False, fingerprint + left_over, list(logs), list(states)
+
+                return tf.cond(all_have, step, stop)
 
             initial = [metrics.initial(carried) for _ in replicas]
             done, _, fingerprint, logs, states = tf.while_loop(
@@ -253,7 +277,14 @@ class ReplicatedEngine(Engine):
     def _predict_batch(self, parts: Any) -> Any:
         def replica() -> Any:
             part = parts[self._replicas.index(_static_replica_number())]
-            output = predict_step(self.model, part), part.rows[None]
+            predicted = predict_step(
+                self.model,
+                part,
+                seeds=keras_private.seed_states(self.model, self._shared_seed),
+                stream=_static_replica_number(),
+                sum_over_replicas=self._sum_over_replicas,
+            )
+            output = predicted, part.rows[None]
             if self.num_replicas == 1:
                 return output
             return tf.distribute.get_replica_context().all_gather(output, axis=0)

@@ -170,3 +170,17 @@ def _batch_update(update_state: Callable[..., Any]) -> Callable[..., Any]:
         return update_state(values, sample_weight=sample_weight)
 
     return update_with_share
+
+
+def per_batch_update(metric: keras.metrics.MeanMetricWrapper) -> Callable[..., Any]:
+    """Makes a metric function that gives one number per batch count its part of a batch by share."""
+    update_state = metric.update_state
+
+    def update_with_share(y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        work = work_on_part()
+        if work is not None and sample_weight is None:
+            value = keras_private.function_value(metric, y_true, y_pred)
+            sample_weight = work.share if len(getattr(value, "shape", ())) == 0 else None
+        return update_state(y_true, y_pred, sample_weight=sample_weight)
+
+    return update_with_share

@@ -7,6 +7,7 @@ Each function says what it reaches for, so that a Keras release that moves it fa
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -241,16 +242,38 @@ def flat_layers(model: keras.Model) -> list[keras.layers.Layer]:
 
 
 def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
-    """Gives every optimizer that the model holds: that of `compile`, and others in its attributes."""
-    held = [model.optimizer, *vars(model).values()]
-    flat = [item for value in held for item in (value if isinstance(value, list | tuple) else [value])]
-    found = [item for item in flat if isinstance(item, keras.optimizers.Optimizer)]
-    return list({id(optimizer): optimizer for optimizer in found}.values())
+    """Gives every optimizer that the model or a layer of it holds, in attributes, lists and dicts."""
+    held = [vars(layer) for layer in flat_layers(model)] + [model.optimizer]
+    found: dict[int, keras.optimizers.Optimizer] = {}
+    seen: set[int] = set()
+    while held:
+        item = held.pop()
+        if isinstance(item, keras.optimizers.Optimizer):
+            found.setdefault(id(item), item)
+        elif isinstance(item, dict | list | tuple | set) and id(item) not in seen:
+            seen.add(id(item))
+            held.extend(item.values() if isinstance(item, dict) else item)
+    return list(reversed(found.values()))
 
 
 def means_of(model: keras.Model) -> list[keras.metrics.Mean]:
     """Gives the metrics of the model that average whatever they are given."""
     return [metric for metric in flat_metrics(model) if type(metric) is keras.metrics.Mean]
+
+
+def function_metrics_of(model: keras.Model) -> list[keras.metrics.MeanMetricWrapper]:
+    """Gives the metrics that average a function of the user's own."""
+    return [
+        metric
+        for metric in flat_metrics(model)
+        if isinstance(metric, keras.metrics.MeanMetricWrapper)
+        and not getattr(_private(metric, "_fn"), "__module__", "").startswith("keras.")
+    ]
+
+
+def function_value(metric: keras.metrics.MeanMetricWrapper, y_true: Any, y_pred: Any) -> Any:
+    """Gives what the function of such a metric gives."""
+    return _private(metric, "_fn")(y_true, y_pred, **_private(metric, "_fn_kwargs"))
 
 
 def flat_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
@@ -261,6 +284,15 @@ def flat_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
         found.append(metric)
         pending.extend(getattr(metric, "metrics", None) or [])
     return found
+
+
+def made_again(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Makes an optimizer like one that was not used yet, in the current strategy's scope."""
+    again = type(optimizer).from_config(optimizer.get_config())
+    for name, value in vars(optimizer).items():  # what was set later, such as weights without decay
+        if isinstance(value, bool | int | float | str | set | frozenset | tuple | re.Pattern):
+            object.__setattr__(again, name, value)
+    return again
 
 
 def has_settable_learning_rate(optimizer: keras.optimizers.Optimizer) -> bool:
@@ -310,9 +342,16 @@ class CapturingScope(keras.StatelessScope):
         self.assigned: dict[int, keras.Variable] = {}
 
     def add_update(self, update: tuple[keras.Variable, Any]) -> None:
-        """Records one assignment."""
+        """Records one assignment; a trained weight is assigned at once, since gradients are taken at its
+        value.
+        """
+        variable, value = update
+        if variable.trainable and id(variable) not in self.state_mapping:
+            with outside_stateless_scope():
+                variable.assign(value)
+            return
         super().add_update(update)
-        self.assigned[id(update[0])] = update[0]
+        self.assigned[id(variable)] = variable
 
     def get_current_value(self, variable: keras.Variable) -> Any:
         """Gives what a variable holds in the scope; its own value where nothing was assigned.

@@ -134,7 +134,8 @@ class MetricStates:
         Raises:
             ConfigError: If some are no sums and `parallel` is true.
         """
-        part = take_part(keras.tree.map_structure(lambda tensor: tensor[:2], data), 1, 0)
+        rows = keras.tree.map_structure(lambda tensor: tensor[:4], data)
+        part = take_part(rows, 1, 0)
         moves = []
         for shift in (0, 1000, -1000):
             states = [tf.constant(start + np.array(shift).astype(start.dtype)) for start in self._starts]
@@ -149,6 +150,8 @@ class MetricStates:
             for index, (first, *others) in enumerate(zip(*moves, strict=True))
             if not all(np.allclose(first, other, rtol=1e-2, atol=1e-2) for other in others)
         ]
+        if parallel:
+            self._require_row_sums(rows, moves[0])
         if self._carried and parallel:
             names = ", ".join(repr(self.variables[index].path) for index in self._carried)
             raise ConfigError(
@@ -157,6 +160,34 @@ class MetricStates:
                 "write the metric so that update_state only adds to its variables, or compute it in a"
                 " callback",
             )
+
+    def _require_row_sums(self, rows: tuple[Any, ...], whole: Sequence[np.ndarray]) -> None:
+        """Refuses state that two halves of a batch change otherwise than the whole batch does."""
+        halves = []
+        for index in range(2):
+            states = [tf.constant(start) for start in self._starts]
+            after = forward_pass(
+                self._model,
+                take_part(rows, 2, index),
+                self.variables,
+                states,
+                training=False,
+                size_of_whole=lambda size: size,
+            ).metric_states
+            halves.append(
+                [new.numpy().astype(float) - old for new, old in zip(after, self._starts, strict=True)]
+            )
+        for index, (all_rows, first, second) in enumerate(zip(whole, *halves, strict=True)):
+            of_keras = self.variables[index].path.startswith(
+                f"{keras_private.loss_tracker(self._model).name}/"
+            )
+            if not of_keras and not np.allclose(first + second, all_rows, rtol=1e-2, atol=1e-2):
+                raise ConfigError(
+                    f"Metric state {self.variables[index].path!r} counts batches, not rows: two halves of a"
+                    " batch change it otherwise than the whole does, so it would depend on the number of"
+                    " replicas.",
+                    "add what each row contributes and count rows, as keras.metrics.Mean does",
+                )
 
 
 def has_own_metrics(model: keras.Model) -> bool:

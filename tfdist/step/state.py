@@ -6,7 +6,7 @@ together from all replicas, and written once, so that every copy of a variable s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import keras
@@ -47,6 +47,48 @@ def is_averaged(variable: keras.Variable) -> bool:
     everywhere.
     """
     return tf.as_dtype(variable.dtype).is_floating
+
+
+def moves_of(
+    changes: Mapping[int, tuple[keras.Variable, Any]], share: Any
+) -> tuple[list[keras.Variable], list[Any]]:
+    """Gives the variables whose changes are averaged over replicas, and how far this replica moves each.
+
+    Args:
+        changes: What layers assigned: each variable with its last value, by its id.
+        share: This replica's share of the batch.
+    """
+    averaged = [variable for variable, _ in changes.values() if is_averaged(variable)]
+    moves = [
+        tf.cast(share, variable.dtype) * (changes[id(variable)][1] - variable.value) for variable in averaged
+    ]
+    return averaged, moves
+
+
+def write_changes(
+    changes: Mapping[int, tuple[keras.Variable, Any]],
+    averaged: Sequence[keras.Variable],
+    moves: Sequence[Any],
+    seed_ids: Set[int],
+    stream: Any,
+) -> None:
+    """Writes what layers assigned to every copy of their variables.
+
+    Args:
+        changes: What layers assigned on this replica.
+        averaged: The variables that `moves_of` gave.
+        moves: What it gave for each, summed over replicas.
+        seed_ids: Which of the variables are states of random generators.
+        stream: The stream of random numbers that this replica drew from.
+    """
+    add_everywhere(list(zip(averaged, moves, strict=True)))
+    assign_everywhere(
+        [
+            (variable, unfold_stream(value, stream) if key in seed_ids else value)
+            for key, (variable, value) in changes.items()
+            if not is_averaged(variable)
+        ]
+    )
 
 
 def assign_everywhere(

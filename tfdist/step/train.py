@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from tfdist.data.batch import Part
 from tfdist.step import keras_private
@@ -22,7 +21,7 @@ from tfdist.step.accumulation import accumulate
 from tfdist.step.custom import run_custom_step
 from tfdist.step.forward import State, forward_pass
 from tfdist.step.optimizer import apply_gradients
-from tfdist.step.state import add_everywhere, assign_everywhere, fold_stream, is_averaged, unfold_stream
+from tfdist.step.state import fold_stream, moves_of, write_changes
 
 SumOverReplicas = Callable[[Any], Any]
 
@@ -95,10 +94,7 @@ def _update(
     sum_over_replicas: SumOverReplicas,
 ) -> None:
     """Puts the replicas' gradients and state changes together and applies them."""
-    averaged = [variable for variable, _ in changes.values() if is_averaged(variable)]
-    moves = [
-        tf.cast(share, variable.dtype) * (changes[id(variable)][1] - variable.value) for variable in averaged
-    ]
+    averaged, moves = moves_of(changes, share)
     given = [gradient for gradient in gradients if gradient is not None]
     summed = sum_over_replicas([*given, *moves])
     moves = summed[len(given) :]
@@ -106,11 +102,4 @@ def _update(
         remaining = iter(summed)
         merged = [None if gradient is None else next(remaining) for gradient in gradients]
         apply_gradients(model.optimizer, merged, model.trainable_variables)
-    add_everywhere(list(zip(averaged, moves, strict=True)))
-    assign_everywhere(
-        [
-            (variable, unfold_stream(value, stream) if key in seed_ids else value)
-            for key, (variable, value) in changes.items()
-            if not is_averaged(variable)
-        ]
-    )
+    write_changes(changes, averaged, moves, seed_ids, stream)

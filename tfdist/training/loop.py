@@ -29,6 +29,7 @@ class EpochPlan:
         epochs: Number of the last epoch plus one.
         initial_epoch: Number of the first epoch.
         steps_per_epoch: Updates in an epoch; None for one pass through the data.
+        first_pass: Number of the first pass through the data, which settles the order of its rows.
         validate: Gives the validation logs; None for no validation.
         validates_after: Tells whether to validate after an epoch, by its number from 0.
     """
@@ -36,6 +37,7 @@ class EpochPlan:
     epochs: int
     initial_epoch: int
     steps_per_epoch: int | None
+    first_pass: int
     validate: Callable[[], dict[str, Any]] | None
     validates_after: Callable[[int], bool]
 
@@ -61,7 +63,9 @@ def run_epochs(
     every_batch = engine.any_task(must_see_every_batch(callbacks.callbacks, TRAIN_HOOKS))
     if steps_per_call is None and every_batch:
         steps_per_call = 1
-    passes = _Passes(engine, source, Pace(steps_per_call, engine.max_steps_per_call))
+    passes = _Passes(
+        engine, source, plan.first_pass - plan.initial_epoch, Pace(steps_per_call, engine.max_steps_per_call)
+    )
     model.stop_training = False
     callbacks.on_train_begin()
     logs: dict[str, Any] = {}
@@ -170,8 +174,9 @@ class _Passes:
 
     steps: Steps
 
-    def __init__(self, engine: Engine, source: Source, pace: Pace) -> None:
+    def __init__(self, engine: Engine, source: Source, offset: int, pace: Pace) -> None:
         self._engine, self._source, self._pace = engine, source, pace
+        self._offset = offset  # from the number of an epoch to that of its pass
         self._next_pass = 0
         self._begun = False
         self._done = 0
@@ -181,7 +186,7 @@ class _Passes:
     def begin_epoch(self, epoch: int, one_pass: bool) -> None:
         """Gets ready for an epoch: with a new pass, or where the epoch before stopped."""
         if one_pass or not self._begun:
-            self._start(epoch)
+            self._start(epoch + self._offset)
         self.steps.metrics.reset()
 
     def steps_of_next_call(self, remaining: int | None) -> int:

@@ -65,7 +65,6 @@ def make_model(
             f"Model {made.name!r} is not compiled, so there is nothing to train it with.",
             "call model.compile(optimizer=…, loss=…) where it is built, or pass optimizer= and loss= here",
         )
-    _refuse_what_would_be_ignored(made)
     return made
 
 
@@ -126,8 +125,13 @@ def _compile(model: keras.Model, arguments: Mapping[str, Any]) -> None:
     optimizer = arguments.get("optimizer")
     if isinstance(optimizer, keras.optimizers.Optimizer) and not optimizer.built:
         # Keras remembers the strategy in whose scope an optimizer was made; this one was made outside.
-        arguments["optimizer"] = type(optimizer).from_config(optimizer.get_config())
+        arguments["optimizer"] = keras_private.made_again(optimizer)
     try:
+        for loss in keras.tree.flatten(arguments.get("loss")):
+            keras.losses.get(loss)
+        for metric in keras.tree.flatten([arguments.get("metrics"), arguments.get("weighted_metrics")]):
+            if metric not in ("accuracy", "acc", "crossentropy", "ce"):  # Keras picks these by the loss
+                keras.metrics.get(metric)
         model.compile(**arguments)
     except (ValueError, TypeError) as error:
         raise ConfigError(
@@ -152,7 +156,12 @@ def _require_scope(model: keras.Model, strategy: tf.distribute.Strategy) -> None
     )
 
 
-def _refuse_what_would_be_ignored(model: keras.Model) -> None:
+def refuse_what_would_be_ignored(model: keras.Model) -> None:
+    """Refuses methods and settings of a model that the steps would pass over.
+
+    Raises:
+        ConfigError: It has one.
+    """
     for method in ("make_train_function", "make_test_function", "make_predict_function"):
         if keras_private.overrides(model, method):
             raise ConfigError(

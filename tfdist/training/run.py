@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import platform
 import secrets
@@ -18,7 +19,7 @@ from absl import logging
 
 from tfdist.cluster import Cluster
 from tfdist.config import RunConfig
-from tfdist.errors import ConfigError
+from tfdist.errors import ConfigError, TrainingError
 from tfdist.strategies.registry import make_strategy
 
 
@@ -91,11 +92,23 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
         verbose=train.verbose,
     )
     if trainer.is_chief:
-        _write_json(workdir / "history.json", history.history)
-        unfinished = workdir / "unfinished.keras"
-        trainer.model.save(unfinished)
+        _write_results(workdir, trainer.model, history.history)
+
+
+def _write_results(workdir: Path, model: Any, history: Mapping[str, Any]) -> None:
+    """Writes the model first: it is what cannot be had again."""
+    unfinished = workdir / "unfinished.keras"
+    try:
+        model.save(unfinished)
         os.replace(unfinished, workdir / "model.keras")
-        logging.info("Wrote history.json and model.keras to %s.", workdir)
+        _write_json(workdir / "history.json", history)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise TrainingError(
+            f"Training is done, but its results cannot be written to {workdir}: {error.strerror}.",
+            "make room or permission there, or choose another folder with --workdir DIR; then train again",
+        ) from error
+    logging.info("Wrote model.keras and history.json to %s.", workdir)
 
 
 def _end_on_signal(number: int, _: Any) -> None:
@@ -214,5 +227,17 @@ def _describe_run(config: RunConfig, cluster: Cluster | None, replicas: int, see
 def _write_json(path: Path, value: Any) -> None:
     """Writes a file in one piece, so that none is ever seen half-written."""
     unfinished = path.with_name(f"{path.name}.unfinished")
-    unfinished.write_text(json.dumps(value, indent=2) + "\n")
-    os.replace(unfinished, path)
+    try:
+        unfinished.write_text(json.dumps(_without_nan(value), indent=2) + "\n")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _without_nan(value: Any) -> Any:
+    """Writes what is no finite number as null, since strict readers of JSON refuse NaN."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return [_without_nan(item) for item in value] if isinstance(value, list | tuple) else value

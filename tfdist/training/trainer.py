@@ -19,7 +19,7 @@ from tfdist.strategies.registry import DEFAULT_STARTUP_TIMEOUT, make_strategy
 from tfdist.training.callbacks import make_callback_list
 from tfdist.training.learning_rate import PlannedLearningRate
 from tfdist.training.loop import EpochPlan, run_epochs, run_evaluation
-from tfdist.training.model import BuildModel, make_model
+from tfdist.training.model import BuildModel, make_model, refuse_what_would_be_ignored
 
 
 class Trainer:
@@ -124,8 +124,12 @@ class Trainer:
             )
         if accumulate_steps > 1 and self.num_replicas > 1:
             _refuse_synchronized_normalization(self.model, accumulate_steps)
-        if clip_global_norm is not None:
-            _set_clip_global_norm(self.model, clip_global_norm)
+        if self.num_replicas > 1:
+            _refuse_stateful_layers(self.model, self.num_replicas)
+        self._clip_global_norm = clip_global_norm
+        self._optimizer: Any = None
+        self._epochs_done = 0
+        self._settle()
         self._learning_rate = None
         if learning_rate is not None:
             self._learning_rate = PlannedLearningRate(learning_rate, self.model, self.strategy)
@@ -199,6 +203,7 @@ class Trainer:
             ConfigError: If arguments do not go together or the data is empty.
             TrainingError: If training cannot go on.
         """
+        self._settle()
         _require_positive("epochs", epochs)
         _require_positive_if_given(
             steps_per_epoch=steps_per_epoch,
@@ -250,7 +255,12 @@ class Trainer:
             def validate() -> dict[str, Any]:
                 return run_evaluation(self._engine, validation, validation_steps, list_of_callbacks)
 
-        plan = EpochPlan(epochs, initial_epoch, steps_per_epoch, validate, _validates_after(validation_freq))
+        # Fits that follow one another without initial_epoch go on with new orders, as Keras's do.
+        first_pass = initial_epoch or self._epochs_done
+        self._epochs_done = first_pass + max(0, epochs - initial_epoch)
+        plan = EpochPlan(
+            epochs, initial_epoch, steps_per_epoch, first_pass, validate, _validates_after(validation_freq)
+        )
         if self._learning_rate is not None:
             self._learning_rate.begin(source, plan, global_batch_size, list_of_callbacks.callbacks)
         run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call)
@@ -278,6 +288,8 @@ class Trainer:
         if y is None and sample_weight is None:
             x, y, sample_weight = unpack_data(x)
         source = make_source(x, y, sample_weight, batch_size=global_batch_size)
+        _require_end(source, steps)
+        self._settle()
         list_of_callbacks = make_callback_list(
             callbacks,
             self.model,
@@ -297,7 +309,17 @@ class Trainer:
         """
         _require_positive_if_given(steps=steps)
         source = make_source(x, batch_size=global_batch_size)
+        _require_end(source, steps)
         return self._engine.predict(source, steps)
+
+    def _settle(self) -> None:
+        """Checks and sets up the model's optimizer, again if the model was compiled again."""
+        if self._optimizer is self.model.optimizer:
+            return
+        refuse_what_would_be_ignored(self.model)
+        if self._clip_global_norm is not None:
+            _set_clip_global_norm(self.model, self._clip_global_norm)
+        self._optimizer = self.model.optimizer
 
     def _validation_source(self, validation_data: Any, batch_size: int | None) -> Source:
         x, y, sample_weight = unpack_data(validation_data)
@@ -353,6 +375,21 @@ def _refuse_synchronized_normalization(model: keras.Model, accumulate_steps: int
                 f" cannot be done inside the loop over accumulate_steps={accumulate_steps} micro-batches.",
                 "set synchronized=False, or leave accumulate_steps out",
             )
+
+
+def _refuse_stateful_layers(model: keras.Model, replicas: int) -> None:
+    for layer in keras_private.flat_layers(model):
+        if getattr(layer, "stateful", False) is True:
+            raise ConfigError(
+                f"Layer {layer.name!r} is stateful: it remembers each row of a batch until the next one, and"
+                f" the rows are divided over {replicas} replicas.",
+                "set stateful=False, or use strategy='one_device'",
+            )
+
+
+def _require_end(source: Source, steps: int | None) -> None:
+    if steps is None and getattr(source, "endless", False):
+        raise ConfigError("The dataset repeats for ever.", "pass steps")
 
 
 def _split_arrays(x: Any, y: Any, sample_weight: Any, split: float) -> tuple[Any, Any]:
