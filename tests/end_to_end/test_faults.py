@@ -51,6 +51,8 @@ CASES = {
     "first worker": ("multi_worker_mirrored", "{workers: 2}", "worker:0"),
     "ps": ("parameter_server", "{workers: 1, ps: 1}", "ps:0"),
     "chief": ("parameter_server", "{workers: 1, ps: 1}", "chief:0"),
+    # The chief could go on with the other worker; on one machine, a dead task means that something is wrong.
+    "worker of a chief": ("parameter_server", "{workers: 2, ps: 1}", "worker:1"),
 }
 
 
