@@ -137,7 +137,7 @@ def _steps_per_second(arguments: argparse.Namespace, taken: Measured) -> list[fl
 
 
 def _require_same_training(arguments: argparse.Namespace, measured: Mapping[str, Measured]) -> None:
-    """Stops with an error if a variant did not do the updates it was asked for, or did not learn the digits."""
+    """Stops with an error if a variant did not do the updates asked for, or did not learn the digits."""
     print()
     for variant, taken in measured.items():
         result = taken.result

@@ -90,8 +90,10 @@ class TwoPlayers(keras.Model):
     def __init__(self) -> None:
         super().__init__()
         self.judge, self.maker = keras.layers.Dense(1), keras.layers.Dense(4)
-        self.judge_optimizer = keras.optimizers.Adam(0.01, global_clipnorm=0.5)
-        self.maker_optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+        self.players = {
+            "judge": [("optimizer", keras.optimizers.Adam(0.01, global_clipnorm=0.5))],
+            "maker": [("optimizer", keras.optimizers.SGD(0.05, momentum=0.9))],
+        }
         self.judged = keras.metrics.Mean(name="judged")
 
     @property
@@ -107,11 +109,11 @@ class TwoPlayers(keras.Model):
                 tf.nn.softplus(self.judge(self.maker(x)))
             )
         weights = self.judge.trainable_variables
-        self.judge_optimizer.apply_gradients(zip(tape.gradient(judged, weights), weights, strict=True))
+        self.players["judge"][0][1].apply_gradients(zip(tape.gradient(judged, weights), weights, strict=True))
         with tf.GradientTape() as tape:
             made = tf.reduce_mean(tf.nn.softplus(-self.judge(self.maker(x))))
         weights = self.maker.trainable_variables
-        self.maker_optimizer.apply_gradients(zip(tape.gradient(made, weights), weights, strict=True))
+        self.players["maker"][0][1].apply_gradients(zip(tape.gradient(made, weights), weights, strict=True))
         self.judged.update_state(judged)
         return {"judged": self.judged.result(), "made": made}
 
@@ -127,6 +129,78 @@ def two_players(strategy: Any) -> dict[str, Any]:
         build, X[:57], strategy=strategy, epochs=3, global_batch_size=16, seed=3, shuffle=False, verbose=0
     )
     return {"weights": weights_of(history.model), **history.history}
+
+
+def normalized_spectrum() -> keras.Model:
+    """A layer that assigns to its own trained weight."""
+    keras.utils.set_random_seed(1)
+    layers = [
+        keras.Input((4,)),
+        keras.layers.SpectralNormalization(keras.layers.Dense(3)),
+        keras.layers.Dense(1),
+    ]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse")
+    return model
+
+
+def kernels_without_decay(strategy: Any) -> dict[str, Any]:
+    """An optimizer that was set up further after it was made."""
+    optimizer = keras.optimizers.AdamW(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_names=["kernel", "bias"])
+
+    def build() -> keras.Model:
+        return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, kernel_initializer="ones")])
+
+    return trained(strategy, build, optimizer=optimizer, loss="mse", shuffle=False)
+
+
+def without_decay() -> keras.Model:
+    layers = [keras.Input((4,)), keras.layers.Dense(1, kernel_initializer="ones")]
+    model = keras.Sequential(layers)
+    model.compile(keras.optimizers.AdamW(0.1, weight_decay=0.0), "mse")
+    return model
+
+
+def mean_error(y_true: Any, y_pred: Any) -> Any:
+    return keras.ops.mean(keras.ops.abs(y_true - y_pred))
+
+
+def one_number_per_batch(strategy: Any) -> dict[str, Any]:
+    trainer = tfdist.Trainer(lambda: network("sgd", metrics=[mean_error]), strategy)
+    return trainer.evaluate(X[:17], Y[:17], global_batch_size=8, verbose=0)
+
+
+def drawn_while_predicting(strategy: Any) -> dict[str, Any]:
+    class Uncertain(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dropout = keras.layers.Dropout(0.5, seed=3)
+
+        def call(self, x: Any) -> Any:
+            return self.dropout(x, training=True)
+
+    def build() -> keras.Model:
+        model = Uncertain()
+        model.compile("sgd", "mse")
+        return model
+
+    trainer = tfdist.Trainer(build, strategy)
+    first, second = (trainer.predict(np.ones((4, 64), "float32"), global_batch_size=4) for _ in range(2))
+    return {
+        "calls differ": bool((first != second).any()),
+        "halves differ": bool((first[:2] != first[2:]).any()),
+    }
+
+
+def fits_in_a_row(strategy: Any) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"global_batch_size": 16, "verbose": 0}
+    at_once = tfdist.Trainer(graph, strategy, seed=3)
+    at_once.fit(X, Y, epochs=3, **arguments)
+    in_a_row = tfdist.Trainer(graph, strategy, seed=3)
+    for _ in range(3):
+        in_a_row.fit(X, Y, epochs=1, **arguments)
+    return {"at once": weights_of(at_once.model), "in a row": weights_of(in_a_row.model)}
 
 
 def one_dropout_mask_each(strategy: Any) -> dict[str, Any]:
@@ -150,6 +224,12 @@ def one_dropout_mask_each(strategy: Any) -> dict[str, Any]:
 
 
 def refusals(strategy: Any) -> dict[str, str]:
+    def stateful() -> keras.Model:
+        inputs = keras.Input(batch_shape=(4, 3, 2))
+        model = keras.Model(inputs, keras.layers.LSTM(2, stateful=True)(inputs))
+        model.compile("sgd", "mse")
+        return model
+
     def synchronized() -> keras.Model:
         layers = [
             keras.Input((4,)),
@@ -171,6 +251,19 @@ def refusals(strategy: Any) -> dict[str, str]:
         def result(self) -> Any:
             return self.value
 
+    class PerBatch(keras.metrics.Metric):
+        def __init__(self) -> None:
+            super().__init__(name="per_batch")
+            self.total = self.add_variable((), "zeros", name="total")
+            self.count = self.add_variable((), "zeros", name="count")
+
+        def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+            self.total.assign_add(tf.reduce_max(tf.abs(y_true - y_pred)))
+            self.count.assign_add(1)
+
+        def result(self) -> Any:
+            return self.total / self.count
+
     cases: dict[str, Callable[[], Any]] = {
         "accumulated own step": lambda: tfdist.fit(
             TwoPlayersCompiled, X, strategy=strategy, accumulate_steps=2
@@ -187,6 +280,20 @@ def refusals(strategy: Any) -> dict[str, str]:
         "not a sum": lambda: tfdist.fit(
             lambda: network("sgd", metrics=[Largest()]), X, Y, strategy=strategy, verbose=0
         ),
+        "stateful": lambda: tfdist.Trainer(stateful, strategy),
+        "counts batches": (
+            lambda: tfdist.Trainer(lambda: network("sgd", metrics=[PerBatch()]), strategy).evaluate(
+                X, Y, verbose=0
+            )
+        ),
+        "endless": (
+            lambda: tfdist.Trainer(graph, strategy).evaluate(
+                tf.data.Dataset.from_tensors((X, Y)).repeat(), verbose=0
+            )
+        ),
+        "unknown loss": lambda: tfdist.fit(
+            graph_without_loss, X, Y, strategy=strategy, optimizer="sgd", loss="msee"
+        ),
         "backup": lambda: tfdist.fit(
             graph, X, Y, strategy=strategy, verbose=0, callbacks=[keras.callbacks.BackupAndRestore("backup")]
         ),
@@ -199,6 +306,10 @@ def refusals(strategy: Any) -> dict[str, str]:
         except tfdist.ConfigError as error:
             said[name] = str(error)
     return said
+
+
+def graph_without_loss() -> keras.Model:
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
 
 
 def TwoPlayersCompiled() -> keras.Model:
@@ -219,6 +330,12 @@ def main(replicas: int) -> None:
         "eager": trained(strategy, eager),
         "xla": trained(strategy, compiled_by_xla),
         "two players": two_players(strategy),
+        "normalized spectrum": trained(strategy, normalized_spectrum),
+        "kernels without decay": kernels_without_decay(strategy),
+        "without decay": trained(strategy, without_decay, shuffle=False),
+        "one number per batch": one_number_per_batch(strategy),
+        "drawn while predicting": drawn_while_predicting(strategy),
+        "fits in a row": fits_in_a_row(strategy),
         "dropout": one_dropout_mask_each(strategy),
         "refusals": refusals(strategy),
     }

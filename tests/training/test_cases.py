@@ -48,6 +48,10 @@ EQUAL = [
     "eager",
     "xla",
     "two players",
+    "normalized spectrum",
+    "kernels without decay",
+    "one number per batch",
+    "fits in a row",
 ]
 
 
@@ -88,6 +92,23 @@ def test_averages_overwrite_the_same_with_micro_batches(results: dict[int, dict[
     assert results[1]["averages overwrite, accumulated"]["weights"] == pytest.approx(whole, abs=1e-5)
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_what_was_set_on_an_optimizer_stays(results: dict[int, dict[str, Any]], replicas: int) -> None:
+    expected = results[replicas]["without decay"]["weights"]
+    assert results[replicas]["kernels without decay"]["weights"] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_fits_in_a_row_are_one_long_fit(results: dict[int, dict[str, Any]], replicas: int) -> None:
+    found = results[replicas]["fits in a row"]
+    assert found["in a row"] == pytest.approx(found["at once"], abs=1e-6)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_layers_draw_new_numbers_while_predicting(results: dict[int, dict[str, Any]], replicas: int) -> None:
+    assert results[replicas]["drawn while predicting"] == {"calls differ": True, "halves differ": True}
+
+
 def test_each_replica_drops_other_entries(results: dict[int, dict[str, Any]]) -> None:
     # An entry that neither, one or both replicas kept: three levels. With the same mask on both there are
     # two.
@@ -99,6 +120,8 @@ REFUSED = {
     "distributed twice": "pass the plain optimizer to tfdist.fit",
     "accumulating optimizer": "pass accumulate_steps=2 to tfdist",
     "backup": "Fix: ",
+    "endless": "Fix: pass steps",
+    "unknown loss": "Could not interpret loss identifier: msee",
 }
 
 
@@ -108,7 +131,7 @@ def test_is_refused(results: dict[int, dict[str, Any]], replicas: int, case: str
     assert REFUSED[case] in results[replicas]["refusals"][case]
 
 
-@pytest.mark.parametrize("case", ["accumulated synchronized", "not a sum"])
+@pytest.mark.parametrize("case", ["accumulated synchronized", "not a sum", "stateful", "counts batches"])
 def test_is_refused_on_several_replicas_only(results: dict[int, dict[str, Any]], case: str) -> None:
     assert results[1]["refusals"][case] == "done"
     assert "Fix: " in results[2]["refusals"][case]

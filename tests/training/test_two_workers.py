@@ -38,6 +38,16 @@ def test_the_chief_alone_writes_files(seen: list[dict[str, Any]]) -> None:
     assert [task["files"] for task in seen] == [["chief.csv", "chief.keras"], []]
 
 
+def test_arrays_that_differ_are_refused(seen: list[dict[str, Any]]) -> None:
+    for task in seen:
+        assert "read other rows than the other tasks" in task["arrays"]
+
+
+def test_data_of_different_unknown_lengths_is_refused(seen: list[dict[str, Any]]) -> None:
+    for task in seen:
+        assert "read other rows than the other tasks" in task["unknown lengths"]
+
+
 def test_data_of_different_lengths_is_refused(seen: list[dict[str, Any]]) -> None:
     assert "worker:0 has 4 batches" in seen[0]["lengths"]
     assert "worker:1 has 2 batches" in seen[1]["lengths"]
