@@ -22,12 +22,12 @@ def make_block_reader(element_spec: Any) -> Any:
     """
     specs = keras.tree.flatten(element_spec)
 
-    @tf.function
+    @tf.function(autograph=False)
     def read_one(iterator: Any, count: tf.Tensor) -> tuple[Any, tf.Tensor]:
         batch = iterator.get_next()
         return batch, row_count(batch)[None]
 
-    @tf.function
+    @tf.function(autograph=False)
     def read(iterator: Any, count: tf.Tensor) -> tuple[Any, tf.Tensor]:
         def array(dtype: Any, shape: Any) -> tf.TensorArray:
             return tf.TensorArray(dtype, size=0, dynamic_size=True, infer_shape=False, element_shape=shape)

@@ -7,6 +7,7 @@ meet.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ from tfdist.step.evaluate import evaluate_step, predict_step
 from tfdist.step.metrics import MetricStates
 from tfdist.step.train import train_step
 
+GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+
 
 class ReplicatedEngine(Engine):
     """Runs steps under any strategy whose replicas update together, such as `mirrored`."""
@@ -37,7 +40,7 @@ class ReplicatedEngine(Engine):
         self.exchanges_slices = False  # known once a step is traced
         self._replicas = self._local_replicas()
         self.num_tasks = self.num_replicas // len(self._replicas)
-        self._sum_function = tf.function(self._sum_over_tasks)
+        self._sum_function = tf.function(self._sum_over_tasks, autograph=False)
         resolver = strategy.cluster_resolver
         self.is_chief = self._replicas[0] == 0
         self._task = "this task" if resolver is None else f"{resolver.task_type}:{resolver.task_id}"
@@ -109,7 +112,8 @@ class ReplicatedEngine(Engine):
         """Gives the sum of every task's number."""
         if self.num_tasks == 1:
             return number
-        return float(self._sum_function(tf.constant(number, tf.float64)))
+        with self.explaining():
+            return float(self._sum_function(tf.constant(number, tf.float64)))
 
     def _sum_over_tasks(self, number: tf.Tensor) -> tf.Tensor:
         def replica() -> tf.Tensor:
@@ -138,26 +142,28 @@ class ReplicatedEngine(Engine):
                 "pass the same data in every task; tfdist gives each its part",
             )
 
-    def explained(self, error: tf.errors.OpError) -> Exception:
-        """Says what an error means when it comes from the exchange between tasks; else gives it back."""
-        text = str(error)
-        if self.num_tasks == 1:
-            return error
-        if "expected type" in text or "mismatch in the collective" in text:
-            return TrainingError(
-                f"{self._task} does not exchange the same things as the other tasks: most likely its data"
-                f" ended earlier or later than theirs. TensorFlow says: {text.splitlines()[0]}",
-                "pass the same data in every task; where its length is not known, pass steps_per_epoch",
-            )
-        if isinstance(
-            error, tf.errors.UnavailableError | tf.errors.AbortedError | tf.errors.DeadlineExceededError
-        ):
-            return TrainingError(
-                f"{self._task} cannot go on: another task has ended or cannot be reached. TensorFlow says:"
-                f" {text.splitlines()[0]}",
-                "look into the logs of the other tasks for the first error; then start the job again",
-            )
-        return error
+    @contextlib.contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Says what an error means when it comes from the exchange between tasks; lets others pass."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            text = str(error)
+            if self.num_tasks == 1:
+                raise
+            says = f"TensorFlow says: {text.splitlines()[0]}"
+            if "expected type" in text or "mismatch in the collective" in text:
+                raise TrainingError(
+                    f"{self._task} does not exchange the same things as the other tasks: most likely its data"
+                    f" ended earlier or later than theirs. {says}",
+                    "pass the same data in every task; where its length is not known, pass steps_per_epoch",
+                ) from error
+            if isinstance(error, GONE) or "Socket closed" in text or "Connection re" in text:
+                raise TrainingError(
+                    f"{self._task} cannot go on: another task has ended or cannot be reached. {says}",
+                    "look into the logs of the other tasks for the first error; then start the job again",
+                ) from error
+            raise
 
     def _as_graph(self, body: Callable[..., Any]) -> Callable[..., Any]:
         if self.model.run_eagerly:
@@ -332,19 +338,13 @@ class ReplicatedSteps(Steps):
 
     def _run(self, steps: int) -> int:
         started = time.perf_counter()
-        try:
-            with as_seen_by_steps(self._engine.model):
-                done, fingerprint, counted = self._function(
-                    self._iterator,
-                    tf.constant(steps, tf.int64),
-                    tf.constant(self._seconds, tf.float64),
-                    self.metrics.carried(),
-                )
-        except tf.errors.OpError as error:
-            explained = self._engine.explained(error)
-            if explained is error:
-                raise
-            raise explained from error
+        with self._engine.explaining(), as_seen_by_steps(self._engine.model):
+            done, fingerprint, counted = self._function(
+                self._iterator,
+                tf.constant(steps, tf.int64),
+                tf.constant(self._seconds, tf.float64),
+                self.metrics.carried(),
+            )
         done, counted = int(done), counted.numpy()
         workers = self._engine.num_tasks
         if counted[0] != workers * float(fingerprint):

@@ -22,6 +22,8 @@ from tfdist.config import RunConfig
 from tfdist.errors import ConfigError, TrainingError
 from tfdist.strategies.registry import make_strategy
 
+_signals: list[int] = []  # that asked this task to end
+
 
 def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
     """Trains as configured. The chief writes `run.json`, `history.json` and `model.keras` into the workdir.
@@ -35,6 +37,15 @@ def run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
         TfdistError: With what is wrong and how to mend it.
         SystemExit: In a worker or ps of a parameter server, when the chief has ended.
     """
+    try:
+        _run_task(config, cluster, workdir)
+    except Exception as error:
+        if _signals:  # inside a call, TensorFlow makes an error of its own of the SystemExit
+            raise SystemExit(128 + _signals[0]) from error
+        raise
+
+
+def _run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None:
     import keras
 
     from tfdist.data.inputs import unpack_data
@@ -112,8 +123,10 @@ def _write_results(workdir: Path, model: Any, history: Mapping[str, Any]) -> Non
 
 
 def _end_on_signal(number: int, _: Any) -> None:
-    """Ends the task; runs between two calls into TensorFlow."""
-    raise SystemExit(128 + number)
+    """Ends the task at once, between two calls into TensorFlow, whose own end can wait for other tasks."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(128 + number)
 
 
 def _load_data(config: RunConfig) -> Mapping[str, Any]:
