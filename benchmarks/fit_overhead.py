@@ -18,11 +18,11 @@ from table import format_table, median_and_spread, quartiles, ratios, write_json
 from turns import Measured, take_turns
 from workloads import WORKLOADS
 
-WARM_UP = 2  # epochs: the first ones trace and compile, and tfdist finds its pace
+WARM_UP = 2  # turns: the first ones trace and compile, and tfdist finds its pace
 VARIANTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tfdist.fit": (run_tfdist, ()),
     "Keras fit": (run_keras, ({},)),
-    "Keras fit, tuned": (run_keras, ({"jit_compile": False, "steps_per_execution": 16},)),
+    "Keras fit, steps_per_execution=16": (run_keras, ({"jit_compile": False, "steps_per_execution": 16},)),
     "written by hand": (run_by_hand, ()),
 }
 LARGEST_DIFFERENCE = 1e-3  # between losses, as a part of the loss, and between weights
@@ -34,15 +34,20 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     results = {}
     for name in arguments.models:
-        rows = arguments.rows or WORKLOADS[name].rows
-        rows -= rows % arguments.batch_size
+        workload = WORKLOADS[name]
+        batch_size = arguments.batch_size or workload.batch_size
+        if batch_size % arguments.accumulate_steps:
+            raise SystemExit(f"--accumulate-steps must divide the batch size, {batch_size}.")
+        rows = arguments.rows or workload.rows
         training = Training(
             name,
-            rows,
-            arguments.batch_size,
+            rows - rows % batch_size,
+            batch_size,
             arguments.accumulate_steps,
             arguments.clip_global_norm,
             arguments.shuffle,
+            workload.validation_rows,
+            workload.epochs_per_turn,
         )
         measured = take_turns(
             {variant: (run, (training, *more)) for variant, (run, more) in VARIANTS.items()},
@@ -61,10 +66,10 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--models", nargs="+", choices=sorted(WORKLOADS), default=["mlp", "cnn"])
-    parser.add_argument("--rounds", type=int, default=8, help="epochs of each variant that are measured")
+    parser.add_argument("--models", nargs="+", choices=sorted(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--rounds", type=int, default=8, help="turns of each variant that are measured")
     parser.add_argument("--rows", type=int, help="rows of an epoch (default: by model)")
-    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--batch-size", type=int, help="rows of an update (default: by model)")
     parser.add_argument("--accumulate-steps", type=int, default=1, help="micro-batches in an update")
     parser.add_argument("--clip-global-norm", type=float, help="longest gradient")
     parser.add_argument("--shuffle", action="store_true", help="shuffle; results are then not compared")
@@ -75,10 +80,7 @@ def _parse() -> argparse.Namespace:
         help="seconds to wait before a round while others use the machine",
     )
     parser.add_argument("--json", type=Path, help="file to write everything measured to")
-    arguments = parser.parse_args()
-    if arguments.batch_size % arguments.accumulate_steps:
-        parser.error("--accumulate-steps must divide --batch-size")
-    return arguments
+    return parser.parse_args()
 
 
 def _print_table(training: Training, measured: Mapping[str, Measured]) -> None:
@@ -86,12 +88,15 @@ def _print_table(training: Training, measured: Mapping[str, Measured]) -> None:
     lines = []
     for variant, taken in measured.items():
         speed = _rows_per_second(training, taken)
-        cpu = np.median([turn.cpu_seconds for turn in taken.turns]) / (training.rows // training.batch_size)
+        epochs = training.epochs_per_turn
+        epoch = np.median(taken.seconds) / epochs
+        cpu = np.median([turn.cpu_seconds for turn in taken.turns]) / epochs
         lines.append(
             [
                 variant,
                 median_and_spread(speed, 0),
-                f"{1000 * cpu:.1f}",
+                f"{1000 * epoch:,.0f}",
+                f"{1000 * cpu:,.0f}",
                 median_and_spread(ratios(ours, speed), 2) if variant != "tfdist.fit" else "",
             ]
         )
@@ -100,6 +105,7 @@ def _print_table(training: Training, measured: Mapping[str, Measured]) -> None:
             f", {training.accumulate_steps} micro-batches" if training.accumulate_steps > 1 else "",
             f", clipped to {training.clip_global_norm:g}" if training.clip_global_norm is not None else "",
             ", shuffled" if training.shuffle else "",
+            f", {training.validation_rows} rows of validation" if training.validation_rows else "",
         ]
     )
     print(
@@ -107,11 +113,11 @@ def _print_table(training: Training, measured: Mapping[str, Measured]) -> None:
         f"median (middle half) of {len(measured['tfdist.fit'].turns)} rounds; others used up to "
         f"{max(turn.others for taken in measured.values() for turn in taken.turns):.0%} of the machine\n"
     )
-    print(format_table(["", "rows/s", "CPU ms/step", "tfdist / this"], lines), flush=True)
+    print(format_table(["", "rows/s", "ms/epoch", "CPU ms/epoch", "tfdist / this"], lines), flush=True)
 
 
 def _rows_per_second(training: Training, taken: Measured) -> list[float]:
-    return [training.rows / seconds for seconds in taken.seconds]
+    return [training.epochs_per_turn * training.rows / seconds for seconds in taken.seconds]
 
 
 def _require_same_training(training: Training, outcomes: Mapping[str, Outcome]) -> None:

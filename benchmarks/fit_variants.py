@@ -23,6 +23,8 @@ class Training:
     accumulate_steps: int
     clip_global_norm: float | None
     shuffle: bool
+    validation_rows: int
+    epochs_per_turn: int
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def run_tfdist(turns: Turns, training: Training) -> Outcome:
 
     import tfdist
 
-    images, labels = _prepare(training)
+    images, labels, validation = _prepare(training)
     history = tfdist.fit(
         WORKLOADS[training.workload].build,
         images,
@@ -61,20 +63,19 @@ def run_tfdist(turns: Turns, training: Training) -> Outcome:
         epochs=MANY_TURNS,
         accumulate_steps=training.accumulate_steps,
         clip_global_norm=training.clip_global_norm,
+        validation_data=validation,
         shuffle=training.shuffle,
-        callbacks=[_turn_per_epoch(turns)],
+        callbacks=[_turns_of_epochs(turns, training.epochs_per_turn)],
         verbose=0,
     )
-    return _outcome_of_history(history, updates_per_iteration=1)
+    return _outcome_of_history(history)
 
 
 def run_keras(turns: Turns, training: Training, compile_arguments: dict[str, Any]) -> Outcome:
-    """Trains with Keras `fit`. Its `gradient_accumulation_steps` counts micro-batches, so it gets these as
-    batches.
-    """
+    """Trains with Keras `fit`. For its `gradient_accumulation_steps`, a batch is a micro-batch."""
     import keras
 
-    images, labels = _prepare(training)
+    images, labels, validation = _prepare(training)
     model = WORKLOADS[training.workload].build()
     model.compile(
         optimizer=keras.optimizers.SGD(
@@ -92,11 +93,12 @@ def run_keras(turns: Turns, training: Training, compile_arguments: dict[str, Any
         labels,
         batch_size=training.batch_size // training.accumulate_steps,
         epochs=MANY_TURNS,
+        validation_data=validation,
         shuffle=training.shuffle,
-        callbacks=[_turn_per_epoch(turns)],
+        callbacks=[_turns_of_epochs(turns, training.epochs_per_turn)],
         verbose=0,
     )
-    return _outcome_of_history(history, updates_per_iteration=1 / training.accumulate_steps)
+    return _outcome_of_history(history)
 
 
 def run_by_hand(turns: Turns, training: Training) -> Outcome:
@@ -106,7 +108,7 @@ def run_by_hand(turns: Turns, training: Training) -> Outcome:
     import keras
     import tensorflow as tf
 
-    images, labels = _prepare(training)
+    images, labels, validation = _prepare(training)
     model = WORKLOADS[training.workload].build()
     weights = model.trainable_variables
     optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
@@ -142,49 +144,75 @@ def run_by_hand(turns: Turns, training: Training) -> Outcome:
                 gradients, _ = tf.clip_by_global_norm(gradients, clip)
             optimizer.apply(gradients, weights)
 
+    @tf.function
+    def evaluate(iterator: Any, steps: Any) -> None:
+        for _ in tf.range(steps):
+            x, y = next(iterator)
+            logits = model(x, training=False)
+            loss_metric.update_state(loss_of_batch(y, logits))
+            accuracy_metric.update_state(y, logits)
+
+    def results() -> tuple[float, float]:
+        read = float(loss_metric.result()), float(accuracy_metric.result())
+        loss_metric.reset_state()
+        accuracy_metric.reset_state()
+        return read
+
+    def batches_of(dataset: tf.data.Dataset) -> Any:
+        return iter(dataset.batch(training.batch_size, drop_remainder=True).repeat().prefetch(4))
+
     dataset = tf.data.Dataset.from_tensor_slices((images, labels))
     if training.shuffle:
         dataset = dataset.shuffle(training.rows)
-    dataset = dataset.batch(training.batch_size, drop_remainder=True).repeat().prefetch(4)
-    iterator = iter(dataset)
-    steps = tf.constant(training.rows // training.batch_size)
+    iterator, steps = batches_of(dataset), tf.constant(training.rows // training.batch_size)
+    if validation is not None:
+        validation_iterator = batches_of(tf.data.Dataset.from_tensor_slices(validation))
+        validation_steps = tf.constant(training.validation_rows // training.batch_size)
     losses = []
     more = True
     while more:
         turns.begin()
-        train(iterator, steps)
-        losses.append(float(loss_metric.result()))
-        accuracy = float(accuracy_metric.result())
-        loss_metric.reset_state()
-        accuracy_metric.reset_state()
+        for _ in range(training.epochs_per_turn):
+            train(iterator, steps)
+            loss, accuracy = results()
+            losses.append(loss)
+            if validation is not None:
+                evaluate(validation_iterator, validation_steps)
+                results()
         more = turns.end()
     return Outcome(int(optimizer.iterations), losses, accuracy, _joined_weights(model))
 
 
-def _prepare(training: Training) -> tuple[np.ndarray, np.ndarray]:
+def _prepare(training: Training) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Gives images, labels and, if there is to be validation, a pair of both for it."""
     import keras
 
     keras.utils.set_random_seed(1)
-    return make_data(WORKLOADS[training.workload], training.rows)
+    rows = training.rows
+    images, labels = make_data(WORKLOADS[training.workload], rows + training.validation_rows)
+    validation = (images[rows:], labels[rows:]) if training.validation_rows else None
+    return images[:rows], labels[:rows], validation
 
 
-def _turn_per_epoch(turns: Turns) -> Any:
+def _turns_of_epochs(turns: Turns, epochs: int) -> Any:
     import keras
 
-    class TurnPerEpoch(keras.callbacks.Callback):
+    class TurnsOfEpochs(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            turns.begin()
+            if epoch % epochs == 0:
+                turns.begin()
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            self.model.stop_training = not turns.end()
+            if (epoch + 1) % epochs == 0:
+                self.model.stop_training = not turns.end()
 
-    return TurnPerEpoch()
+    return TurnsOfEpochs()
 
 
-def _outcome_of_history(history: Any, updates_per_iteration: float) -> Outcome:
+def _outcome_of_history(history: Any) -> Outcome:
     model = history.model
     return Outcome(
-        round(int(model.optimizer.iterations) * updates_per_iteration),
+        int(model.optimizer.iterations),
         history.history["loss"],
         history.history["accuracy"][-1],
         _joined_weights(model),

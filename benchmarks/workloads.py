@@ -19,11 +19,17 @@ class Workload:
         build: Builds the model, each time with the same initial weights.
         image_shape: Shape of one row of the input.
         rows: Rows of an epoch, unless asked otherwise.
+        batch_size: Rows of an update, unless asked otherwise.
+        validation_rows: Rows to validate on after each epoch.
+        epochs_per_turn: Epochs that are measured together, since one is too short.
     """
 
     build: Callable[[], Any]
     image_shape: tuple[int, ...]
     rows: int
+    batch_size: int = 256
+    validation_rows: int = 0
+    epochs_per_turn: int = 1
 
 
 def make_data(workload: Workload, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +74,26 @@ def build_cnn() -> Any:
     )
 
 
+def build_digits() -> Any:
+    """Builds 64-128-128-10, as in `tfdist.examples.digits`."""
+    import keras
+
+    keras.utils.set_random_seed(SEED)
+    return keras.Sequential(
+        [
+            keras.Input((64,)),
+            keras.layers.Dense(128, activation="relu"),
+            keras.layers.Dense(128, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
 WORKLOADS = {
     "mlp": Workload(build_mlp, (784,), rows=20480),
     "cnn": Workload(build_cnn, (28, 28, 1), rows=5120),
+    # As many rows as there are digits: 23 steps an epoch, so that what an epoch costs besides them shows.
+    "digits": Workload(
+        build_digits, (64,), rows=1472, batch_size=64, validation_rows=384, epochs_per_turn=10
+    ),
 }
