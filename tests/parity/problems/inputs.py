@@ -93,9 +93,9 @@ PROBLEMS = [
     source("dataset", dataset),
     # Keras counts a step at the end of such data.
     source("dataset_of_unknown_length", unknown_cardinality, keras_agrees_in=RESULT[1:]),
-    source("dataset_with_weights", weighted_dataset),
+    source("dataset_with_weights", weighted_dataset, narrow=True),
     source("dataset_that_shuffles", shuffled_dataset, keras_agrees_in=()),
-    source("sequence", Batches),
+    source("sequence", Batches, narrow=True),
     source("sequence_in_another_order", Batches, fit={"shuffle": True}, keras_agrees_in=()),
     source("generator", generator, fit={"steps_per_epoch": 5}, keras_agrees_in=()),
     Problem("frame", lambda: compiled(models.dense()), frame, narrow=True),
@@ -104,6 +104,7 @@ PROBLEMS = [
         lambda: compiled(named_columns()),
         lambda: dict(zip(("x", "y"), named_inputs(57), strict=True)),
         lambda: named_inputs(21, seed=1),
+        narrow=True,
     ),
     Problem(
         "tensors",

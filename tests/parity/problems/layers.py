@@ -26,10 +26,10 @@ def different_lengths() -> dict[str, Any]:
 
 
 PROBLEMS = [
-    model("frozen_layer", models.frozen_first),
+    model("frozen_layer", models.frozen_first, narrow=True),
     model("shared_layer", models.shared_layer, narrow=True),
     model("model_in_a_model", models.nested, narrow=True),
-    model("built_by_its_first_call", models.Lazy),
+    model("built_by_its_first_call", models.Lazy, narrow=True),
     model("built_by_its_first_call_accumulated", models.Lazy, narrow=True, trainer={"accumulate_steps": 2}),
     model("layer_without_gradient", models.HalfUnused),
     model("convolution", models.convolution, narrow=True),

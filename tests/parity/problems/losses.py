@@ -102,7 +102,7 @@ def own_loss(y_true: Any, y_pred: Any) -> Any:
 NOT_LOGS = ("iterations", "weights", "predicted")
 
 PROBLEMS = [
-    Problem("loss_sum", with_loss(losses.MeanSquaredError(reduction="sum")), regression(57)),
+    Problem("loss_sum", with_loss(losses.MeanSquaredError(reduction="sum")), regression(57), narrow=True),
     Problem(
         "loss_sum_accumulated",
         with_loss(losses.MeanSquaredError(reduction="sum")),
@@ -114,6 +114,7 @@ PROBLEMS = [
         with_loss(losses.MeanSquaredError(reduction="mean_with_sample_weight")),
         weighted(57),
         lambda: data.weighted(21, seed=1),
+        narrow=True,
     ),
     Problem(
         "mean_with_sample_weight_accumulated",
@@ -125,21 +126,30 @@ PROBLEMS = [
     Problem("huber", with_loss(losses.Huber(0.3)), weighted(57), narrow=True),
     Problem("masked_gru_57", recurrent("GRU"), tokens(57), held_out_tokens),
     Problem("masked_lstm_row_weights_49", recurrent("LSTM"), tokens(49, "row"), narrow=True),
-    Problem("masked_token_weights_57", masked(), tokens(57, "token")),
+    Problem("masked_token_weights_57", masked(), tokens(57, "token"), narrow=True),
     Problem("masked_accumulated", masked(), tokens(49), trainer={"accumulate_steps": 3}),
     Problem(
         "masked_mean_with_sample_weight",
         masked(losses.MeanSquaredError(reduction="mean_with_sample_weight")),
         tokens(49, "token"),
     ),
-    Problem("ignore_class", ignoring_classifier, named(ignored, 57), lambda: ignored(21, seed=1)),
+    Problem(
+        "ignore_class", ignoring_classifier, named(ignored, 57), lambda: ignored(21, seed=1), narrow=True
+    ),
     Problem(
         "ignore_class_accumulated",
         ignoring_classifier,
         named(ignored, 49),
         trainer={"accumulate_steps": 2},
     ),
-    Problem("two_outputs", two_outputs(), named(two, 57), lambda: two(21, seed=1), keras_agrees_in=NOT_LOGS),
+    Problem(
+        "two_outputs",
+        two_outputs(),
+        named(two, 57),
+        lambda: two(21, seed=1),
+        narrow=True,
+        keras_agrees_in=NOT_LOGS,
+    ),
     Problem(
         "two_outputs_row_weights",
         two_outputs(),
@@ -155,7 +165,7 @@ PROBLEMS = [
         narrow=True,
         keras_agrees_in=NOT_LOGS,
     ),
-    Problem("loss_of_a_layer", lambda: compiled(models.adds_loss()), regression(57)),
+    Problem("loss_of_a_layer", lambda: compiled(models.adds_loss()), regression(57), narrow=True),
     Problem(
         "loss_of_a_layer_accumulated",
         lambda: compiled(models.adds_loss()),

@@ -84,7 +84,10 @@ PROBLEMS = [
         binary_model,
         named(data.binary, 33),
         trainer={"accumulate_steps": 2},
+        narrow=True,
     ),
     Problem("metrics_of_three_classes", classifier, classes(57), lambda: data.classification(21, seed=1)),
-    Problem("metrics_of_regression", fit_quality, weighted(57), lambda: data.weighted(21, seed=1)),
+    Problem(
+        "metrics_of_regression", fit_quality, weighted(57), lambda: data.weighted(21, seed=1), narrow=True
+    ),
 ]

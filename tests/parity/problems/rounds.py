@@ -69,9 +69,9 @@ def rate_by_epoch() -> Any:
     return keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.2 / (epoch + 1))
 
 
-def round_(name: str, train: Any, **fit: Any) -> Problem:
+def round_(name: str, train: Any, narrow: bool = False, **fit: Any) -> Problem:
     """A problem that differs from others in arguments of `fit`."""
-    return Problem(name, dense, train, fit=fit)
+    return Problem(name, dense, train, fit=fit, narrow=narrow)
 
 
 def predicting(rows: int, build: Any = dense) -> Problem:
@@ -86,11 +86,11 @@ def predicting(rows: int, build: Any = dense) -> Problem:
 PROBLEMS = [
     round_("validation_ragged_37", validated(37)),
     round_("validation_one_row", validated(1)),
-    round_("validation_batch_size", validated(37), validation_batch_size=5),
-    round_("validation_every_second_epoch", validated(19), epochs=4, validation_freq=2),
+    round_("validation_batch_size", validated(37), narrow=True, validation_batch_size=5),
+    round_("validation_every_second_epoch", validated(19), narrow=True, epochs=4, validation_freq=2),
     round_("validation_steps", validated(37), validation_steps=2),
     round_("validation_dataset", validated_by_dataset),
-    round_("validation_split", weighted(57), validation_split=0.3),
+    round_("validation_split", weighted(57), narrow=True, validation_split=0.3),
     Problem(
         "steps_across_passes",
         dense,
@@ -111,7 +111,7 @@ PROBLEMS = [
         lambda: {"x": dataset().repeat()},
         fit={"steps_per_epoch": 6},
     ),
-    Problem("one_step_per_call", dense, regression(57), trainer={"steps_per_call": 1}),
+    Problem("one_step_per_call", dense, regression(57), trainer={"steps_per_call": 1}, narrow=True),
     Problem("seven_steps_per_call", dense, regression(160), trainer={"steps_per_call": 7}),
     Problem(
         "continued",
@@ -129,11 +129,11 @@ PROBLEMS = [
         narrow=True,
         keras_agrees_in=(),
     ),
-    Problem("continued_from_the_start", dense, regression(57), then=[{}]),
+    Problem("continued_from_the_start", dense, regression(57), then=[{}], narrow=True),
     round_("callback_between_batches", with_callbacks(HalvesRate), epochs=2),
     round_("callback_stops_between_batches", with_callbacks(StopsAtBatch), epochs=3),
     round_("callback_lowers_rate", with_callbacks(reduce_on_plateau), epochs=3),
-    round_("callback_sets_rate", with_callbacks(rate_by_epoch), epochs=3),
+    round_("callback_sets_rate", with_callbacks(rate_by_epoch), narrow=True, epochs=3),
     round_("callback_stops_early", with_callbacks(early_stopping), epochs=5),
     predicting(1),
     predicting(5),

@@ -58,12 +58,14 @@ PROBLEMS = [
         "rows_in_another_order", dense, regression(57), held_out, fit={"shuffle": True}, keras_agrees_in=()
     ),
     Problem("sample_weights_57", dense, weighted(57), lambda: data.weighted(21, seed=1)),
-    Problem("sample_weights_49", dense, weighted(49)),
+    Problem("sample_weights_49", dense, weighted(49), narrow=True),
     Problem("a_replica_whose_rows_weigh_nothing", dense, second_half_weighs_nothing),
     Problem("class_weights_57", classifier, classes(57), lambda: data.classification(21, seed=1)),
     Problem("accumulate_2_ragged_57", dense, regression(57), held_out, trainer={"accumulate_steps": 2}),
-    Problem("accumulate_3_ragged_49", dense, regression(49), trainer={"accumulate_steps": 3}),
+    Problem("accumulate_3_ragged_49", dense, regression(49), trainer={"accumulate_steps": 3}, narrow=True),
     Problem("accumulate_3_one_row_in_all", dense, regression(1), trainer={"accumulate_steps": 3}),
-    Problem("accumulate_2_sample_weights_57", dense, weighted(57), trainer={"accumulate_steps": 2}),
+    Problem(
+        "accumulate_2_sample_weights_57", dense, weighted(57), trainer={"accumulate_steps": 2}, narrow=True
+    ),
     Problem("accumulate_3_class_weights_49", classifier, classes(49), trainer={"accumulate_steps": 3}),
 ]
