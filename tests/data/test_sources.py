@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfdist.data.batch import take_part
 from tfdist.data.inputs import make_source
-from tfdist.data.sources import Source, parts_of_replicas
+from tfdist.data.source import Source
 from tfdist.errors import ConfigError
 
 ROWS = np.arange(10, dtype="float32")[:, None]
@@ -121,7 +121,7 @@ def test_lists_of_arrays_stay_apart() -> None:
 @pytest.mark.parametrize("replicas", [1, 2, 3, 4])
 def test_parts_of_replicas_make_up_the_batch(rows: int, replicas: int) -> None:
     source = make_source(ROWS[:rows], LABELS[:rows], batch_size=10)
-    ((parts, _),) = parts_of_replicas(source, range(replicas), replicas, fingerprint=False)
+    ((parts, _),) = source.parts(range(replicas), replicas, fingerprint=False)
     own = [part.data[1].numpy().tolist() for part in parts if part.rows > 0]
     assert flat(own) == list(range(rows))
     assert sum(float(part.share) for part in parts) == pytest.approx(1)
@@ -139,7 +139,7 @@ def test_a_part_without_rows_borrows_one() -> None:
 def fingerprints(labels: np.ndarray) -> list[float]:
     """Gives the fingerprint of each batch of 4 rows."""
     source = make_source(ROWS, labels, batch_size=4)
-    return [float(number) for _, number in parts_of_replicas(source, [0], 2, fingerprint=True)]
+    return [float(number) for _, number in source.parts([0], 2, fingerprint=True)]
 
 
 def test_fingerprints_tell_batches_apart() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfdist.data.sources import ArraySource, DatasetSource, GeneratorSource, SequenceSource, Source
+from tfdist.data.dataset_fn import DataContext, DatasetFnSource
+from tfdist.data.indexed import IndexedSource
+from tfdist.data.source import Source
+from tfdist.data.streams import DatasetSource, IterableSource, SequenceSource
+from tfdist.data.table import ArrayTable
 from tfdist.errors import ConfigError
 
 DEFAULT_BATCH_SIZE = 32
@@ -24,18 +28,23 @@ def make_source(
     shuffle: bool = False,
     seed: int = 0,
     class_weight: Mapping[int, float] | None = None,
+    context: DataContext | None = None,
+    replicas: Sequence[int] = (0,),
 ) -> Source:
     """Reads data as Keras `fit` would.
 
     Args:
         x: Arrays (one, or a list or dict of them), a `tf.data.Dataset` or `keras.utils.PyDataset` that yields
-            global batches, or a generator of global batches.
+            global batches, a generator or another iterable of global batches, such as a `grain` loader, or a
+            `dataset_fn` that makes the pipeline of one task.
         y: Labels, for arrays only.
         sample_weight: One weight per row, for arrays only.
-        batch_size: Rows in a global batch, for arrays only; 32 when left out.
+        batch_size: Rows in a global batch, for arrays and for a `dataset_fn`; 32 when left out.
         shuffle: Whether to shuffle arrays and the batches of a `PyDataset`.
         seed: Seed of that shuffle.
         class_weight: Weight of each class, by its index; for a single output.
+        context: Which of the tasks that read data this is, for a `dataset_fn`; left out: the only one.
+        replicas: Global numbers of this task's replicas, for a `dataset_fn`.
 
     Returns:
         The source.
@@ -48,19 +57,27 @@ def make_source(
             "No data was given: x is None.", "pass arrays, a tf.data.Dataset or a PyDataset as x"
         )
     source: Source
-    if is_batched(x):
+    if isinstance(x, Source):
+        source = x
+    elif is_dataset_fn(x):
+        _refuse_with_batched_input(x, y=y, sample_weight=sample_weight)
+        told = replace(context or DataContext(), global_batch_size=_checked_batch_size(batch_size), seed=seed)
+        source = DatasetFnSource(x, told, replicas)
+    elif is_batched(x):
         _refuse_with_batched_input(x, y=y, sample_weight=sample_weight, batch_size=batch_size)
         if isinstance(x, tf.data.Dataset):
             source = DatasetSource(x)
         elif isinstance(x, keras.utils.PyDataset):
-            source = SequenceSource(x, shuffle, seed)
+            source = SequenceSource(x, x.num_batches, shuffle, seed)
+        elif hasattr(x, "__getitem__") and hasattr(x, "__len__"):
+            source = SequenceSource(x, len(x), shuffle, seed)
         else:
-            source = GeneratorSource(x)
+            source = IterableSource(x)
     else:
         data = keras.tree.lists_to_tuples(tuple(part for part in (x, y, sample_weight) if part is not None))
         if y is None and sample_weight is not None:
             raise ConfigError("sample_weight was given without y.", "pass y as well")
-        source = ArraySource(data, _checked_batch_size(batch_size), shuffle, seed)
+        source = IndexedSource(ArrayTable(data), _checked_batch_size(batch_size), shuffle=shuffle, seed=seed)
     if class_weight is not None:
         source.transform = _class_weight_transform(class_weight)
     return source
@@ -77,9 +94,23 @@ def unpack_data(data: Any) -> tuple[Any, Any, Any]:
     return data, None, None
 
 
+def is_dataset_fn(x: Any) -> bool:
+    """Tells whether data is a function that makes the pipeline of one task."""
+    return callable(x) and not hasattr(x, "__array__") and not isinstance(x, type) and not _is_iterable(x)
+
+
 def is_batched(x: Any) -> bool:
-    """Tells whether data comes in batches of its own: a dataset, a `PyDataset` or a generator."""
-    return isinstance(x, tf.data.Dataset | keras.utils.PyDataset | Iterator) or inspect.isgenerator(x)
+    """Tells whether data comes in batches of its own: a dataset, a `PyDataset`, a generator or another
+    iterable.
+    """
+    if isinstance(x, tf.data.Dataset | keras.utils.PyDataset | Iterator):
+        return True
+    # What Keras takes for arrays is iterable as well.
+    return _is_iterable(x) and not isinstance(x, tuple | list | Mapping | str) and not hasattr(x, "__array__")
+
+
+def _is_iterable(x: Any) -> bool:
+    return isinstance(x, Iterable) or (hasattr(x, "__getitem__") and hasattr(x, "__len__"))
 
 
 def _refuse_with_batched_input(x: Any, **given: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfdist.data.sources import Source
+from tfdist.data.source import Source
 from tfdist.engines.model_view import as_seen_by_steps
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
@@ -73,8 +73,13 @@ class Engine(ABC):
         return f"{self.num_replicas} replica{'s' if self.num_replicas > 1 else ''}{tasks}"
 
     def attach(self, model: keras.Model, accumulate_steps: int) -> None:
-        """Gives the engine its model, made in the scope of its strategy."""
+        """Gives the engine its model, made in the scope of its strategy.
+
+        Raises:
+            ConfigError: The model is compiled in a way that the engine cannot run.
+        """
         self.model = model
+        self.check_settings()
         self._accumulate_steps = accumulate_steps
         self._built_for: list[Any] = []
         with self.strategy.scope():
@@ -90,6 +95,7 @@ class Engine(ABC):
         parts = [model.optimizer, keras_private.compiled_loss(model), keras_private.compiled_metrics(model)]
         if len(self._built_for) == len(parts) and all(map(operator.is_, self._built_for, parts)):
             return
+        self.check_settings()  # it may have been compiled again
         with self.strategy.scope():
             if keras_private.overrides(model, "train_step"):
                 self.build_layers(source)
@@ -109,11 +115,11 @@ class Engine(ABC):
         """Gives what `trace` makes, made once for each set of weights that are trained (layers can be
         frozen) and each schedule of the learning rate.
         """
-        schedule = schedule_of(self.model.optimizer)
-        key = (name, schedule, *(id(variable) for variable in self.model.trainable_variables))
+        trained = self.model.trainable_variables
+        key = (name, schedule_of(self.model.optimizer), *map(id, trained))
         if key not in self._traced:
-            self._traced[key] = trace()
-        return self._traced[key]
+            self._traced[key] = (trained, trace())  # holds the weights, so that their ids stay theirs
+        return self._traced[key][1]
 
     def names_of_own_logs(
         self, step: Callable[[Any, Any], Any], metrics: MetricStates, part_spec: Any, method: str
@@ -133,6 +139,9 @@ class Engine(ABC):
             tf.function(trace, autograph=False).get_concrete_function(part_spec)
         metrics.own_logs = dict.fromkeys(names, float("nan"))
         return names
+
+    def check_settings(self) -> None:  # noqa: B027 - most engines run all there is
+        """Refuses what the model was compiled with and this engine cannot do, or says what is off."""
 
     def build_layers(self, source: Source) -> None:
         """Creates the weights of the model, which is all that predicting needs."""

@@ -23,9 +23,10 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from tfdist.data.batch import Part
-from tfdist.data.sources import Source, empty_data
+from tfdist.data.source import Source, empty_data
 from tfdist.engines.blocks import batch_of_block, make_block_reader, open_rows_signature
 from tfdist.engines.engine import Engine, Steps
 from tfdist.engines.model_view import as_seen_by_steps
@@ -71,14 +72,19 @@ class ParameterServerEngine(Engine):
 
     def attach(self, model: keras.Model, accumulate_steps: int) -> None:
         """Gives the engine its model, whose weights are on the ps."""
-        if model.run_eagerly:
+        super().attach(model, accumulate_steps)
+        self._steps_handed_out = 0
+
+    def check_settings(self) -> None:
+        """Refuses what cannot be done with weights that are in other tasks, and says that XLA is off."""
+        if self.model.run_eagerly:
             raise ConfigError(
                 "The model was compiled with run_eagerly=True, but parameter_server sends graphs to its"
                 " workers.",
                 "leave run_eagerly out, or debug under strategy='one_device'",
             )
-        super().attach(model, accumulate_steps)
-        self._steps_handed_out = 0
+        if self.model.jit_compile:
+            logging.info("jit_compile is off: XLA cannot compile the reading of weights from the ps tasks.")
 
     def train(self, source: Source, epoch: int) -> BlockSteps:
         """Starts a pass through the training data."""

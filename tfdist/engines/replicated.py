@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfdist.data.sources import Source, empty_data, parts_of_replicas, ranks_of
+from tfdist.data.source import Source, empty_data, ranks_of
 from tfdist.engines.engine import Engine, Steps
 from tfdist.engines.model_view import as_seen_by_steps
 from tfdist.errors import TrainingError
@@ -52,11 +52,11 @@ class ReplicatedEngine(Engine):
         )
         return sorted(int(number) for number in self.strategy.experimental_local_results(numbers))
 
-    def attach(self, model: keras.Model, accumulate_steps: int) -> None:
-        """Gives the engine its model, and settles whether XLA compiles the steps."""
-        super().attach(model, accumulate_steps)
-        self._with_xla = bool(model.jit_compile) and self.num_replicas == 1 and not model.run_eagerly
-        if model.jit_compile and self.num_replicas > 1:
+    def check_settings(self) -> None:
+        """Says that XLA is off where replicas exchange gradients. (Under a strategy Keras's "auto" means
+        off.)
+        """
+        if self.model.jit_compile and self.num_replicas > 1:
             logging.info(
                 "jit_compile is off: XLA cannot compile the exchange between %d replicas.", self.num_replicas
             )
@@ -82,13 +82,14 @@ class ReplicatedEngine(Engine):
         def trace() -> tuple[Callable[..., Any], list[str]]:
             part_spec = dataset.element_spec[0][0]
             names = self.names_of_own_logs(step, metrics, part_spec, f"{name}_step")
-            compiled = tf.function(step, autograph=False, jit_compile=True) if self._with_xla else step
+            compiled = tf.function(step, autograph=False, jit_compile=True) if with_xla else step
             return (
                 self._as_graph(self._make_counting_function(compiled, metrics, names, lengths_known)),
                 names,
             )
 
         lengths_known = source.batches is not None
+        with_xla = bool(self.model.jit_compile) and self.num_replicas == 1 and not self.model.run_eagerly
         function, names = self.traced((name, lengths_known, ranks_of(dataset.element_spec)), trace)
         return ReplicatedSteps(self, function, names, iterator, metrics)
 
@@ -126,7 +127,7 @@ class ReplicatedEngine(Engine):
         if compare:
             self._require_equal_lengths(source)
         source.begin_epoch(epoch)
-        dataset = parts_of_replicas(source, self._replicas, self.num_replicas, compare)
+        dataset = source.parts(self._replicas, self.num_replicas, compare)
         with tf.device("CPU:0"):
             return dataset, iter(dataset)
 

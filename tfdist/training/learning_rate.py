@@ -10,8 +10,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from tfdist.data.inputs import DEFAULT_BATCH_SIZE
-from tfdist.data.sources import ArraySource, Source
+from tfdist.data.source import Source
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
 from tfdist.step.keras_optimizer_private import rate_source
@@ -75,7 +74,6 @@ class PlannedLearningRate:
         self,
         source: Source,
         run: EpochPlan,
-        global_batch_size: int | None,
         callbacks: Sequence[keras.callbacks.Callback],
     ) -> None:
         """Sets the rate of a run.
@@ -83,7 +81,6 @@ class PlannedLearningRate:
         Args:
             source: The data.
             run: Its epochs.
-            global_batch_size: Rows in one update, where they were given.
             callbacks: All its callbacks.
 
         Raises:
@@ -98,7 +95,7 @@ class PlannedLearningRate:
                     f" learning_rate={self._plan!r}.",
                     "leave one of the two out",
                 )
-        batch = _rows_of_a_batch(source, global_batch_size) if self._plan.section.scales else None
+        batch = _rows_of_a_batch(source) if self._plan.section.scales else None
         curve = self._plan.curve(batch, run.steps_per_epoch or source.batches, run.epochs)
         done = self._updates_done()
         if run.epochs > run.initial_epoch:
@@ -123,9 +120,9 @@ class PlannedLearningRate:
         return int(keras_private.innermost_optimizer(self._optimizer).iterations.numpy())
 
 
-def _rows_of_a_batch(source: Source, given: int | None) -> int:
-    if isinstance(source, ArraySource):
-        return given or DEFAULT_BATCH_SIZE
+def _rows_of_a_batch(source: Source) -> int:
+    if source.rows_per_batch is not None:
+        return source.rows_per_batch
     rows = keras.tree.flatten(source.pipeline().element_spec)[0].shape[0]
     if rows is None:  # the rows of a full batch, unless the data has fewer
         rows = keras.tree.flatten(source.first_batch())[0].shape[0]

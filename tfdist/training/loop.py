@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from absl import logging
 
-from tfdist.data.sources import Source, empty_data
+from tfdist.data.source import Source, empty_data
 from tfdist.engines.engine import Engine, Steps
 from tfdist.training.callbacks import (
     TEST_HOOKS,

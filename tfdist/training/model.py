@@ -141,6 +141,18 @@ def _compile(model: keras.Model, arguments: Mapping[str, Any]) -> None:
         ) from error
 
 
+def adopt_optimizer(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
+    """Makes an optimizer that was made outside of the strategy's scope again inside, as long as it is new.
+
+    A model that is compiled again is rarely compiled in the scope of its strategy.
+    """
+    optimizer = model.optimizer
+    if optimizer is None or optimizer.built or keras_private.strategy_of(optimizer) is strategy:
+        return
+    with strategy.scope():
+        model.optimizer = keras_private.made_again(optimizer)
+
+
 def _require_scope(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
     home = keras_private.strategy_of(model)
     if home is strategy or (home is None and isinstance(strategy, tf.distribute.OneDeviceStrategy)):

@@ -9,8 +9,9 @@ from typing import Any
 import keras
 
 from tfdist.cluster import Cluster
+from tfdist.data.indexed import IndexedSource
 from tfdist.data.inputs import make_source, unpack_data
-from tfdist.data.sources import ArraySource, Source
+from tfdist.data.source import Source
 from tfdist.engines.engine import Engine, engine_for
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
@@ -19,7 +20,12 @@ from tfdist.strategies.registry import DEFAULT_STARTUP_TIMEOUT, make_strategy
 from tfdist.training.callbacks import make_callback_list
 from tfdist.training.learning_rate import PlannedLearningRate
 from tfdist.training.loop import EpochPlan, run_epochs, run_evaluation
-from tfdist.training.model import BuildModel, make_model, refuse_what_would_be_ignored
+from tfdist.training.model import (
+    BuildModel,
+    adopt_optimizer,
+    make_model,
+    refuse_what_would_be_ignored,
+)
 
 
 class Trainer:
@@ -100,6 +106,12 @@ class Trainer:
                 f" ({type(strategy).__name__}).",
                 "pass the cluster to make_strategy instead",
             )
+        elif startup_timeout != DEFAULT_STARTUP_TIMEOUT:
+            raise ConfigError(
+                f"startup_timeout={startup_timeout} was given together with a strategy that is made already"
+                f" ({type(strategy).__name__}).",
+                "pass startup_timeout to make_strategy instead",
+            )
         self._engine = strategy if isinstance(strategy, Engine) else engine_for(strategy)
         self.strategy = self._engine.strategy
         given = {
@@ -135,7 +147,13 @@ class Trainer:
             self._learning_rate = PlannedLearningRate(learning_rate, self.model, self.strategy)
         self._engine.attach(self.model, int(accumulate_steps))
         self._steps_per_call = steps_per_call
-        if steps_per_call is None and self.model.steps_per_execution > 1:
+        if self.model.steps_per_execution > 1:
+            if steps_per_call not in (None, self.model.steps_per_execution):
+                raise ConfigError(
+                    f"steps_per_call={steps_per_call} was given, but the model was compiled with"
+                    f" steps_per_execution={self.model.steps_per_execution}, which means the same.",
+                    "leave one of the two out",
+                )
             self._steps_per_call = self.model.steps_per_execution
         self._seed = int(self._engine.agree(secrets.randbits(31) if seed is None else _checked_seed(seed)))
 
@@ -241,6 +259,8 @@ class Trainer:
             )
             if validation_steps is None and getattr(validation, "endless", False):
                 raise ConfigError("The validation dataset repeats for ever.", "pass validation_steps")
+        else:
+            _refuse_without_validation(validation_steps, validation_batch_size, validation_freq)
         list_of_callbacks = make_callback_list(
             callbacks,
             self.model,
@@ -262,7 +282,7 @@ class Trainer:
             epochs, initial_epoch, steps_per_epoch, first_pass, validate, _validates_after(validation_freq)
         )
         if self._learning_rate is not None:
-            self._learning_rate.begin(source, plan, global_batch_size, list_of_callbacks.callbacks)
+            self._learning_rate.begin(source, plan, list_of_callbacks.callbacks)
         run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call)
         if self._learning_rate is not None:
             self._learning_rate.end()
@@ -317,6 +337,7 @@ class Trainer:
         if self._optimizer is self.model.optimizer:
             return
         refuse_what_would_be_ignored(self.model)
+        adopt_optimizer(self.model, self.strategy)
         if self._clip_global_norm is not None:
             _set_clip_global_norm(self.model, self._clip_global_norm)
         self._optimizer = self.model.optimizer
@@ -324,7 +345,7 @@ class Trainer:
     def _validation_source(self, validation_data: Any, batch_size: int | None) -> Source:
         x, y, sample_weight = unpack_data(validation_data)
         source = make_source(x, y, sample_weight)
-        if isinstance(source, ArraySource) and batch_size is not None:
+        if isinstance(source, IndexedSource) and batch_size is not None:
             source = make_source(x, y, sample_weight, batch_size=batch_size)
         return source
 
@@ -355,6 +376,13 @@ def _set_clip_global_norm(model: keras.Model, norm: float) -> None:
         raise ConfigError(
             f"clip_global_norm must be a positive number; received {norm!r}.",
             "for example clip_global_norm=1.0",
+        )
+    optimizers = keras_private.optimizers_of(model)
+    if [id(held) for held in optimizers] != [id(model.optimizer)]:
+        raise ConfigError(
+            f"clip_global_norm={norm} acts on the optimizer given to compile, but {type(model).__name__} has"
+            f" {len(optimizers)} optimizers of its own.",
+            "make each of them with global_clipnorm, as in keras.optimizers.SGD(0.1, global_clipnorm=1.0)",
         )
     optimizer = keras_private.innermost_optimizer(model.optimizer)
     for other in ("clipnorm", "clipvalue", "global_clipnorm"):
@@ -417,6 +445,19 @@ def _split_arrays(x: Any, y: Any, sample_weight: Any, split: float) -> tuple[Any
         )
 
     return part(0, boundary), tuple(piece for piece in part(boundary, rows) if piece is not None)
+
+
+def _refuse_without_validation(steps: int | None, batch_size: int | None, frequency: Any) -> None:
+    for name, value in (
+        ("validation_steps", steps),
+        ("validation_batch_size", batch_size),
+        ("validation_freq", None if frequency == 1 else frequency),
+    ):
+        if value is not None:
+            raise ConfigError(
+                f"{name}={value} was given, but no validation_data.",
+                f"pass validation_data or validation_split, or leave {name} out",
+            )
 
 
 def _validates_after(frequency: int | Sequence[int]) -> Callable[[int], bool]:

@@ -1,0 +1,127 @@
+"""Batches of a table's rows: which rows, in which order, is settled by the seed and the epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfdist.data.batch import Part
+from tfdist.data.order import epoch_order
+from tfdist.data.source import Source, no_fingerprint, require_plain_tensors
+from tfdist.data.split import batch_count, part_bounds
+from tfdist.data.table import Table
+
+
+class IndexedSource(Source):
+    """Global batches of a table's rows. Each task reads the rows of its own replicas and no others.
+
+    Args:
+        table: The rows.
+        batch_size: Rows in a global batch.
+        shuffle: Whether each epoch has an order of its own.
+        seed: Seed of the orders.
+        drop_remainder: Whether to leave out the last batch of an epoch where it is smaller.
+        prefetch: Batches to read ahead.
+    """
+
+    order_is_known = True
+
+    def __init__(
+        self,
+        table: Table,
+        batch_size: int,
+        *,
+        shuffle: bool,
+        seed: int,
+        drop_remainder: bool = False,
+        prefetch: int = 4,
+    ) -> None:
+        super().__init__()
+        self.table = table
+        self.rows_per_batch = batch_size
+        self.batches = table.rows // batch_size if drop_remainder else batch_count(table.rows, batch_size)
+        self.rows = min(table.rows, self.batches * batch_size)
+        self._shuffle = shuffle and table.rows > 0
+        self._seed = seed
+        self._prefetch = prefetch
+        self._order: tf.Variable | None = None
+        if self._shuffle:
+            with tf.device("CPU:0"):
+                self._order = tf.Variable(epoch_order(table.rows, seed, 0), trainable=False)
+
+    def begin_epoch(self, epoch: int, skip: int = 0) -> None:
+        """Shuffles the rows by `(seed, epoch)`, if they are to be shuffled."""
+        super().begin_epoch(epoch, skip)
+        if self._order is not None:
+            self._order.assign(epoch_order(self.table.rows, self._seed, epoch))
+
+    def describe(self) -> dict[str, Any]:
+        """Tells what settles the rows of each batch."""
+        seed = self._seed if self._shuffle else None
+        return {"rows": self.rows, "global_batch_size": self.rows_per_batch, "seed": seed}
+
+    def global_batches(self, skip: int) -> tf.data.Dataset:
+        """Makes the dataset of whole batches."""
+
+        def read(index: tf.Tensor) -> tuple[Any, ...]:
+            return self._read(*self._bounds(index))
+
+        return self._numbers(skip).map(read, num_parallel_calls=self.table.parallel_reads, deterministic=True)
+
+    def parts(self, replicas: Sequence[int], total_replicas: int, fingerprint: bool) -> tf.data.Dataset:
+        """Gives the current epoch as the parts of this task's replicas; see `Source.parts`."""
+
+        def read(index: tf.Tensor) -> tuple[tuple[Part, ...], tf.Tensor]:
+            begin, end = self._bounds(index)
+            rows = end - begin
+            bounds = [part_bounds(rows, total_replicas, replica) for replica in replicas]
+            # A part without rows borrows one: layers, losses and metrics need not cope with batches of no
+            # rows.
+            held = [(low := tf.minimum(first, rows - 1), tf.maximum(last, low + 1)) for first, last in bounds]
+            base = tf.reduce_min([low for low, _ in held])
+            data = self._read(begin + base, begin + tf.reduce_max([high for _, high in held]))
+            if self.transform is not None:
+                data = self.transform(data)
+            parts = []
+            for (first, last), (low, high) in zip(bounds, held, strict=True):
+                own = keras.tree.map_structure(
+                    lambda tensor, low=low, high=high: tensor[low - base : high - base], data
+                )
+                counted = tf.cast(last - first, tf.float32)
+                parts.append(Part(own, counted, counted / tf.cast(rows, tf.float32)))
+            return tuple(parts), self._fingerprint(begin, end) if fingerprint else no_fingerprint()
+
+        def make() -> tf.data.Dataset:
+            require_plain_tensors(self.pipeline().element_spec)
+            reads = self.table.parallel_reads
+            dataset = self._numbers(self._skip).map(read, num_parallel_calls=reads, deterministic=True)
+            return dataset.prefetch(self._prefetch)
+
+        return self._made_once(("parts", *replicas, total_replicas, fingerprint), make)
+
+    def rows_of(self, batch: int, replica: int, total_replicas: int) -> list[int]:
+        """Gives the numbers of the rows that a replica works on in a batch of the current epoch."""
+        begin, end = (int(bound) for bound in self._bounds(tf.constant(batch, tf.int64)))
+        first, last = part_bounds(end - begin, total_replicas, replica)
+        if self._order is None:
+            return list(range(begin + first, begin + last))
+        return self._order[begin + first : begin + last].numpy().tolist()
+
+    def _numbers(self, skip: int) -> tf.data.Dataset:
+        return tf.data.Dataset.range(min(skip, self.batches or 0), self.batches)
+
+    def _bounds(self, index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        begin = index * self.rows_per_batch
+        return begin, tf.minimum(begin + self.rows_per_batch, self.table.rows)
+
+    def _read(self, begin: tf.Tensor, end: tf.Tensor) -> tuple[Any, ...]:
+        if self._order is None:
+            return self.table.take_range(begin, end)
+        return self.table.take(self._order[begin:end])
+
+    def _fingerprint(self, begin: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+        numbers = tf.range(begin, end) if self._order is None else self._order[begin:end]
+        return self.table.fingerprint(numbers)
