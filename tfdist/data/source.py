@@ -81,8 +81,13 @@ class Source(ABC):
         """
         return None
 
-    def restore(self, state: Any) -> None:  # noqa: B027 - most need nothing
-        """Goes back to what `state` gave."""
+    def restore(self, state: Any, begun: bool) -> None:  # noqa: B027 - most need nothing
+        """Gets ready for the reading that `state` was given in, or after which it was given.
+
+        Args:
+            state: What `state` gave.
+            begun: Whether the next reading is that one, to be gone on with; else it is the one after it.
+        """
 
     def pipeline(
         self, key: Any = None, finish: Callable[[tf.data.Dataset], tf.data.Dataset] = lambda dataset: dataset

@@ -37,11 +37,12 @@ class DatasetSource(Source):
         """Gives which reading the current one is."""
         return self._readings
 
-    def restore(self, state: int) -> None:
-        """Goes through the orders of earlier readings, up to the one before the current."""
-        for _ in range(self._readings, state - 1):
+    def restore(self, state: int, begun: bool) -> None:
+        """Goes through the orders of the readings before the next."""
+        before = state - 1 if begun else state
+        for _ in range(self._readings, before):
             iter(self._dataset)
-        self._readings = state - 1
+        self._readings = before
 
     def global_batches(self, skip: int) -> tf.data.Dataset:
         """Gives the dataset, whose shuffles draw again for every iterator."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tfdist.data.dataset_fn import DataContext
+from tfdist.data.position import Position
 from tfdist.data.source import Source
 from tfdist.engines.model_view import as_seen_by_steps
 from tfdist.errors import ConfigError
@@ -44,6 +46,11 @@ class Steps(ABC):
     def finish(self) -> None:
         """Waits until every step that was handed out is done and counted in the metrics."""
 
+    @property
+    @abstractmethod
+    def last_fingerprint(self) -> float:
+        """Fingerprint of the batch of the last step, where the order of the data is its own."""
+
 
 class Engine(ABC):
     """Runs a model's steps on the devices of a strategy.
@@ -71,6 +78,15 @@ class Engine(ABC):
         """What computes, in words for the log."""
         tasks = f" in {self.num_tasks} tasks" if self.num_tasks > 1 else ""
         return f"{self.num_replicas} replica{'s' if self.num_replicas > 1 else ''}{tasks}"
+
+    def data_context(self) -> DataContext:
+        """Tells which of the tasks that read data this one is."""
+        return DataContext(total_replicas=self.num_replicas)
+
+    @property
+    def replicas(self) -> Sequence[int]:
+        """Global numbers of the replicas for which this task reads data."""
+        return range(self.num_replicas)
 
     def attach(self, model: keras.Model, accumulate_steps: int) -> None:
         """Gives the engine its model, made in the scope of its strategy.
@@ -150,8 +166,14 @@ class Engine(ABC):
             keras_private.build_layers(self.model, x)
 
     @abstractmethod
-    def train(self, source: Source, epoch: int) -> Steps:
-        """Starts a pass through the training data."""
+    def train(self, source: Source, epoch: int, start: Position | None = None) -> Steps:
+        """Starts a pass through the training data.
+
+        Args:
+            source: The data.
+            epoch: Number of the pass.
+            start: Where in it to begin; left out: at its first batch.
+        """
 
     @abstractmethod
     def evaluate(self, source: Source) -> Steps:

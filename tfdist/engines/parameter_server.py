@@ -26,7 +26,8 @@ import tensorflow as tf
 from absl import logging
 
 from tfdist.data.batch import Part
-from tfdist.data.source import Source, empty_data
+from tfdist.data.position import Position, begin_reading
+from tfdist.data.source import Source, batch_fingerprint, empty_data
 from tfdist.engines.blocks import batch_of_block, make_block_reader, open_rows_signature
 from tfdist.engines.engine import Engine, Steps
 from tfdist.engines.model_view import as_seen_by_steps
@@ -86,16 +87,16 @@ class ParameterServerEngine(Engine):
         if self.model.jit_compile:
             logging.info("jit_compile is off: XLA cannot compile the reading of weights from the ps tasks.")
 
-    def train(self, source: Source, epoch: int) -> BlockSteps:
-        """Starts a pass through the training data."""
+    def train(self, source: Source, epoch: int, start: Position | None = None) -> BlockSteps:
+        """Starts a pass through the training data, or goes on with one."""
         self.build(source)
-        return self._steps("train", source, epoch, self._train_replica, self._train_metrics)
+        return self._steps("train", source, epoch, start, self._train_replica, self._train_metrics)
 
     def evaluate(self, source: Source) -> BlockSteps:
         """Starts a pass through evaluation data; each row is counted once, also when a worker dies."""
         self.build(source)
         self._evaluation_metrics.reset()
-        return self._steps("test", source, 0, self._evaluate_replica, self._evaluation_metrics)
+        return self._steps("test", source, 0, None, self._evaluate_replica, self._evaluation_metrics)
 
     def predict(self, source: Source, steps: int | None) -> Any:
         """Predicts on the workers, batch by batch, and puts the outputs in order."""
@@ -174,9 +175,15 @@ class ParameterServerEngine(Engine):
             self.coordinator.join()
 
     def _steps(
-        self, name: str, source: Source, epoch: int, replica: Callable[..., Any], metrics: MetricStates
+        self,
+        name: str,
+        source: Source,
+        epoch: int,
+        start: Position | None,
+        replica: Callable[..., Any],
+        metrics: MetricStates,
     ) -> BlockSteps:
-        source.begin_epoch(epoch)
+        begin_reading(source, epoch, start)
         dataset = source.pipeline("blocks", lambda batches: batches.prefetch(2 * self.max_steps_per_call))
         spec = dataset.element_spec
 
@@ -197,7 +204,11 @@ class ParameterServerEngine(Engine):
             return function, make_block_reader(spec), names
 
         function, read_block, names = self.traced(f"{name} {spec}", trace)
-        return BlockSteps(self, function, read_block, names, iter(dataset), metrics)
+        iterator = iter(dataset)
+        if start is not None and start.checks(source):
+            before = next(iterator, None)
+            start.require_fingerprint(None if before is None else float(batch_fingerprint(before)))
+        return BlockSteps(self, function, read_block, names, iterator, metrics)
 
     def _make_closure(
         self, replica_step: Callable[..., Any], metrics: MetricStates, names: list[str]
@@ -284,6 +295,12 @@ class BlockSteps(Steps):
         self._shapes_differ = any(None in leaf.shape[1:] for leaf in leaves)
         self._pending: collections.deque[tuple[int, Any]] = collections.deque()
         self._last_completion: float | None = None
+        self._last_batch: tuple[Any, ...] | None = None
+
+    @property
+    def last_fingerprint(self) -> float:
+        """Fingerprint of the batch handed out last."""
+        return 0.0 if self._last_batch is None else float(batch_fingerprint(self._last_batch))
 
     def run(self, steps: int) -> int:
         """Hands out up to `steps` batches as a block, or each by itself where they differ in shape."""
@@ -300,6 +317,8 @@ class BlockSteps(Steps):
         rows, sizes = self._read_block(self._iterator, tf.constant(steps))
         count = int(sizes.shape[0])
         if count:
+            begin = int(tf.reduce_sum(sizes[:-1]))
+            self._last_batch = keras.tree.map_structure(lambda tensor: tensor[begin:], rows)
             first = tf.constant(self._engine.next_steps(count), tf.int64)
             self._pending.append((count, self._engine.schedule(self._function, (rows, sizes, first))))
         # Waiting here, not before the next block, lets callbacks between batches act between updates where

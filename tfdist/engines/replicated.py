@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -18,10 +18,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from tfdist.data.dataset_fn import DataContext
+from tfdist.data.position import Position, begin_reading
 from tfdist.data.source import Source, empty_data, ranks_of
 from tfdist.engines.engine import Engine, Steps
 from tfdist.engines.model_view import as_seen_by_steps
-from tfdist.errors import TrainingError
+from tfdist.engines.replicated_loop import Ends, ReplicatedLoop, Result, Sums, static_replica_number
+from tfdist.errors import ConfigError, TrainingError
 from tfdist.step import keras_private
 from tfdist.step.evaluate import evaluate_step, predict_step
 from tfdist.step.metrics import MetricStates
@@ -38,6 +41,7 @@ class ReplicatedEngine(Engine):
         self.num_replicas = strategy.num_replicas_in_sync
         self.counts_in_parallel = self.num_replicas > 1
         self.exchanges_slices = False  # known once a step is traced
+        self._joins = False  # whether tasks may have no rows in a step, while others have
         self._replicas = self._local_replicas()
         self.num_tasks = self.num_replicas // len(self._replicas)
         self._sum_function = tf.function(self._sum_over_tasks, autograph=False)
@@ -52,6 +56,19 @@ class ReplicatedEngine(Engine):
         )
         return sorted(int(number) for number in self.strategy.experimental_local_results(numbers))
 
+    def data_context(self) -> DataContext:
+        """Tells which of the tasks this one is; each reads data."""
+        return DataContext(
+            rank=self._replicas[0] // len(self._replicas),
+            world_size=self.num_tasks,
+            total_replicas=self.num_replicas,
+        )
+
+    @property
+    def replicas(self) -> Sequence[int]:
+        """Global numbers of this task's replicas."""
+        return self._replicas
+
     def check_settings(self) -> None:
         """Says that XLA is off where replicas exchange gradients. (Under a strategy Keras's "auto" means
         off.)
@@ -61,40 +78,52 @@ class ReplicatedEngine(Engine):
                 "jit_compile is off: XLA cannot compile the exchange between %d replicas.", self.num_replicas
             )
 
-    def train(self, source: Source, epoch: int) -> ReplicatedSteps:
-        """Starts a pass through the training data."""
+    def train(self, source: Source, epoch: int, start: Position | None = None) -> ReplicatedSteps:
+        """Starts a pass through the training data, or goes on with one."""
         self.build(source)
         metrics = self._train_metrics
-        return self._counting_steps("train", source, epoch, self._train_replica, metrics)
+        return self._counting_steps("train", source, epoch, start, self._train_replica, metrics)
 
     def evaluate(self, source: Source) -> ReplicatedSteps:
         """Starts a pass through evaluation data; each row is counted once."""
         self.build(source)
         metrics = self._evaluation_metrics
         metrics.reset()
-        return self._counting_steps("test", source, 0, self._evaluate_replica, metrics)
+        return self._counting_steps("test", source, 0, None, self._evaluate_replica, metrics)
 
     def _counting_steps(
-        self, name: str, source: Source, epoch: int, step: Callable[..., Any], metrics: MetricStates
+        self,
+        name: str,
+        source: Source,
+        epoch: int,
+        start: Position | None,
+        step: Callable[..., Any],
+        metrics: MetricStates,
     ) -> ReplicatedSteps:
-        dataset, iterator = self._iterator(source, epoch)
+        dataset, iterator = self._iterator(source, epoch, start)
+        self._joins = source.per_task
 
         def trace() -> tuple[Callable[..., Any], list[str]]:
             part_spec = dataset.element_spec[0][0]
             names = self.names_of_own_logs(step, metrics, part_spec, f"{name}_step")
             compiled = tf.function(step, autograph=False, jit_compile=True) if with_xla else step
-            return (
-                self._as_graph(self._make_counting_function(compiled, metrics, names, lengths_known)),
-                names,
-            )
+            loop = ReplicatedLoop(self.strategy, self._replicas, compiled, metrics, names, ends)
+            return self._as_graph(loop.run), names
 
-        lengths_known = source.batches is not None
+        ends: Ends = "where_all_do" if source.batches is not None else "when_one_does"
+        if source.per_task:
+            ends = "when_all_have"
         with_xla = bool(self.model.jit_compile) and self.num_replicas == 1 and not self.model.run_eagerly
-        function, names = self.traced((name, lengths_known, ranks_of(dataset.element_spec)), trace)
+        function, names = self.traced((name, ends, ranks_of(dataset.element_spec)), trace)
         return ReplicatedSteps(self, function, names, iterator, metrics)
 
     def predict(self, source: Source, steps: int | None) -> Any:
         """Predicts on every replica and puts the parts back in order."""
+        if source.per_task:
+            raise ConfigError(
+                "predict was given a dataset_fn. Each task reads its rows by itself, so no order is known.",
+                "pass arrays or a tf.data.Dataset of global batches, the same in every task",
+            )
         self.build_layers(source)
         dataset, iterator = self._iterator(source, 0)
         name = ("predict", ranks_of(dataset.element_spec))
@@ -118,18 +147,26 @@ class ReplicatedEngine(Engine):
 
     def _sum_over_tasks(self, number: tf.Tensor) -> tf.Tensor:
         def replica() -> tf.Tensor:
-            return number if _static_replica_number() == self._replicas[0] else tf.zeros_like(number)
+            return number if static_replica_number() == self._replicas[0] else tf.zeros_like(number)
 
         return self.strategy.reduce("SUM", self.strategy.run(replica), axis=None)
 
-    def _iterator(self, source: Source, epoch: int) -> tuple[tf.data.Dataset, Iterator[Any]]:
-        compare = self.num_tasks > 1
+    def _iterator(
+        self, source: Source, epoch: int, start: Position | None = None
+    ) -> tuple[tf.data.Dataset, Iterator[Any]]:
+        compare = self.num_tasks > 1 and not source.per_task
         if compare:
             self._require_equal_lengths(source)
-        source.begin_epoch(epoch)
-        dataset = source.parts(self._replicas, self.num_replicas, compare)
+        begin_reading(source, epoch, start)
+        fingerprint = compare or not source.order_is_known
+        dataset = source.parts(self._replicas, self.num_replicas, fingerprint)
         with tf.device("CPU:0"):
-            return dataset, iter(dataset)
+            iterator = iter(dataset)
+        if start is not None and start.checks(source):
+            _, found = next(iterator, (None, None))
+            if self.is_chief or not source.per_task:  # the position holds what the chief read
+                start.require_fingerprint(None if found is None else float(found))
+        return dataset, iterator
 
     def _require_equal_lengths(self, source: Source) -> None:
         """Refuses data that has more batches in one task than in another, where lengths are known."""
@@ -178,9 +215,10 @@ class ReplicatedEngine(Engine):
             self._train_metrics.variables,
             states,
             seeds=keras_private.seed_states(self.model, self._shared_seed),
-            stream=_static_replica_number(),
+            stream=static_replica_number(),
             accumulate_steps=self._accumulate_steps,
             sum_over_replicas=self._sum_over_replicas,
+            may_stand_in=self._joins,
         )
 
     def _evaluate_replica(self, part: Any, states: Any) -> Any:
@@ -190,7 +228,7 @@ class ReplicatedEngine(Engine):
             self._evaluation_metrics.variables,
             states,
             seeds=keras_private.seed_states(self.model, self._shared_seed),
-            stream=_static_replica_number(),
+            stream=static_replica_number(),
             sum_over_replicas=self._sum_over_replicas,
         )
 
@@ -201,94 +239,14 @@ class ReplicatedEngine(Engine):
             self.exchanges_slices = True
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, list(tensors))
 
-    def _all_have(self, has_batch: Any) -> Any:
-        """Tells, inside a step, whether every task has another batch."""
-        if self.num_tasks == 1:
-            return has_batch
-        local = tf.cast(has_batch, tf.float32) / len(self._replicas)
-        having = self.strategy.reduce("SUM", self.strategy.run(lambda: local), axis=None)
-        return having > self.num_tasks - 0.5
-
-    def _make_counting_function(
-        self,
-        replica_step: Callable[[Any, Any], Any],
-        metrics: MetricStates,
-        names: list[str],
-        lengths_known: bool,
-    ) -> Callable[..., Any]:
-        """Makes the function that runs n steps in one graph and sums what they counted over all replicas.
-
-        Its results: steps done; the fingerprint of the rows this task read; and one float64 vector, summed
-        over all tasks: `[fingerprint, seconds, counted by each metric …]`.
-        """
-        strategy, replicas = self.strategy, self._replicas
-
-        def run_steps(iterator: Any, steps: Any, seconds: Any, carried: Any) -> tuple[Any, Any, Any]:
-            def one_step(done: Any, going: Any, fingerprint: Any, logs: Any, states: Any) -> Any:
-                optional = iterator.get_next_as_optional()
-                has_batch = optional.has_value()
-                all_have = has_batch if lengths_known else self._all_have(has_batch)
-
-                def step() -> Any:
-                    parts, batch_fingerprint = optional.get_value()
-
-                    def replica() -> Any:
-                        local = replicas.index(_static_replica_number())
-                        new_states, new_logs = replica_step(parts[local], states[local])
-                        return list(new_states), [tf.cast(new_logs[name], tf.float32) for name in names]
-
-                    new_states, new_logs = strategy.run(replica)
-                    new_states = self._per_replica(new_states)
-                    new_logs = [strategy.experimental_local_results(value)[0] for value in new_logs]
-                    weight = tf.cast(done + 1, tf.float64)  # so that the order of the batches counts
-                    return done + 1, True, fingerprint + weight * batch_fingerprint, new_logs, new_states
-
-                def stop() -> Any:
-                    # A task with more batches than the others ends with another fingerprint than theirs.
-                    left_over = tf.cast(has_batch, tf.float64) / 2
-                    return done, False, fingerprint + left_over, list(logs), list(states)
-
-                return tf.cond(all_have, step, stop)
-
-            initial = [metrics.initial(carried) for _ in replicas]
-            done, _, fingerprint, logs, states = tf.while_loop(
-                lambda done, going, *_: tf.logical_and(done < steps, going),
-                one_step,
-                (
-                    tf.constant(0, tf.int64),
-                    tf.constant(True),
-                    tf.constant(0.0, tf.float64),
-                    [tf.constant(0.0) for _ in names],
-                    initial,
-                ),
-                parallel_iterations=1,
-            )
-
-            def counted() -> tf.Tensor:
-                local = replicas.index(_static_replica_number())
-                is_local_first = 1.0 if local == 0 else 0.0
-                is_first = 1.0 if replicas[local] == 0 else 0.0  # the logs are the same on all replicas
-                own = [tf.cast(value, tf.float64) * is_first for value in logs]
-                head = tf.stack([fingerprint * is_local_first, seconds * is_local_first, *own])
-                return tf.concat([head, metrics.counted(states[local])], axis=0)
-
-            return done, fingerprint, strategy.reduce("SUM", strategy.run(counted), axis=None)
-
-        return run_steps
-
-    def _per_replica(self, values: list[Any]) -> list[list[Any]]:
-        """Turns a list of values of all local replicas into one list of values per replica."""
-        local = [self.strategy.experimental_local_results(value) for value in values]
-        return [[value[index] for value in local] for index in range(len(self._replicas))]
-
     def _predict_batch(self, parts: Any) -> Any:
         def replica() -> Any:
-            part = parts[self._replicas.index(_static_replica_number())]
+            part = parts[self._replicas.index(static_replica_number())]
             predicted = predict_step(
                 self.model,
                 part,
                 seeds=keras_private.seed_states(self.model, self._shared_seed),
-                stream=_static_replica_number(),
+                stream=static_replica_number(),
                 sum_over_replicas=self._sum_over_replicas,
             )
             output = predicted, part.rows[None]
@@ -315,6 +273,12 @@ class ReplicatedSteps(Steps):
         self._engine, self._function, self._names = engine, function, names
         self._iterator, self.metrics = iterator, metrics
         self._seconds = 0.0
+        self._last_fingerprint = 0.0
+
+    @property
+    def last_fingerprint(self) -> float:
+        """Fingerprint of the batch of the last step."""
+        return self._last_fingerprint
 
     def run(self, steps: int) -> int:
         """Runs up to `steps` steps, in one graph call where possible."""
@@ -340,15 +304,15 @@ class ReplicatedSteps(Steps):
     def _run(self, steps: int) -> int:
         started = time.perf_counter()
         with self._engine.explaining(), as_seen_by_steps(self._engine.model):
-            done, fingerprint, counted = self._function(
+            result: Result = self._function(
                 self._iterator,
                 tf.constant(steps, tf.int64),
                 tf.constant(self._seconds, tf.float64),
                 self.metrics.carried(),
             )
-        done, counted = int(done), counted.numpy()
+        done, sums = int(result.done), Sums.unpack(result.sums)
         workers = self._engine.num_tasks
-        if counted[0] != workers * float(fingerprint):
+        if sums.fingerprint != workers * float(result.fingerprint):
             raise TrainingError(
                 f"{self._engine._task} read other rows than the other tasks in the last {done} steps. Every"
                 " task must pass the same global batches in the same order; tfdist gives each its part.",
@@ -356,25 +320,12 @@ class ReplicatedSteps(Steps):
                 " and sort file names",
             )
         if done:
-            self.metrics.add(counted[2:], self._names)
+            self.metrics.add(sums.counted, self._names)
+            self._last_fingerprint = float(result.last_fingerprint)
         # The time of the call before: that of this one is known to nobody before the tasks have exchanged it.
-        self.seconds_per_step = counted[1] / workers or None
+        self.seconds_per_step = sums.seconds / workers or None
         self._seconds = (time.perf_counter() - started) / max(done, 1)
         return done
 
     def finish(self) -> None:
         """Nothing to wait for: `run` returns when its steps are done."""
-
-
-def _replica_number() -> tf.Tensor:
-    return tf.distribute.get_replica_context().replica_id_in_sync_group
-
-
-def _static_replica_number() -> int:
-    number = tf.get_static_value(_replica_number())
-    if number is None:
-        raise TrainingError(
-            "TensorFlow did not give this replica's number while tracing a step.",
-            "pip install 'tensorflow==2.21.*', the version that was tested",
-        )
-    return int(number)

@@ -25,7 +25,7 @@ from tfdist.errors import ConfigError
 from tfdist.step import keras_private
 from tfdist.step.forward import State, changes_in, metric_states_after
 from tfdist.step.optimizer import apply_gradients
-from tfdist.step.part import WorkOnPart, work_on_part, working_on
+from tfdist.step.part import WorkOnPart, weigh, work_on_part, working_on
 
 
 def run_custom_step(
@@ -66,7 +66,7 @@ def run_custom_step(
         )
     logs = _flat(returned)
     names = [name for name, value in logs.items() if _is_scalar(value)]
-    weighted = [tf.cast(logs[name], tf.float32) * part.share for name in names]
+    weighted = [weigh(tf.cast(logs[name], tf.float32), part.share) for name in names]
     return new_states, changes, dict(zip(names, sum_over_replicas(weighted), strict=True))
 
 
@@ -144,20 +144,13 @@ def _global_apply(optimizer: keras.optimizers.Optimizer) -> Callable[..., Any]:
         if work is None or work.sum_over_replicas is None:
             return apply(gradients, trainable_variables)
         gradients = list(gradients)
-        given = [_scaled(gradient, work.share) for gradient in gradients if gradient is not None]
+        given = [weigh(gradient, work.share) for gradient in gradients if gradient is not None]
         summed = iter(work.sum_over_replicas(given))
         whole = [None if gradient is None else next(summed) for gradient in gradients]
         with keras_private.outside_stateless_scope():
             return apply_gradients(optimizer, whole, trainable_variables, apply)
 
     return apply_global
-
-
-def _scaled(gradient: Any, share: Any) -> Any:
-    if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values * tf.cast(share, gradient.values.dtype)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient * tf.cast(share, gradient.dtype)
 
 
 def _batch_update(update_state: Callable[..., Any]) -> Callable[..., Any]:

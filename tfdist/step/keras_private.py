@@ -85,9 +85,10 @@ def is_compiled(model: keras.Model) -> bool:
     return bool(getattr(model, "compiled", False))
 
 
-def strategy_of(model: keras.Model) -> Any:
-    """Gives the strategy in whose scope the model was made, or None."""
-    return _private(model, "_distribute_strategy")
+def strategy_of(made: keras.Model | keras.optimizers.Optimizer) -> Any:
+    """Gives the strategy in whose scope a model was made, or None; TensorFlow's default for an optimizer."""
+    is_optimizer = isinstance(made, keras.optimizers.Optimizer)
+    return _private(made, "_distribution_strategy" if is_optimizer else "_distribute_strategy")
 
 
 def call_model(model: keras.Model, x: Any, training: bool) -> Any:
@@ -183,13 +184,18 @@ def ema_overwrite_frequency(optimizer: keras.optimizers.Optimizer) -> int | None
     return getattr(inner, "tfdist_ema_overwrite_frequency", None) if inner.use_ema else None
 
 
+def weights_updated_by(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Gives the weights that an optimizer was built for."""
+    return list(_private(optimizer, "_trainable_variables"))
+
+
 def moving_averages(optimizer: keras.optimizers.Optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
     """Gives each weight with its moving average."""
     try:
         averages = optimizer._model_variables_moving_average
     except AttributeError:
         raise _missing("Optimizer._model_variables_moving_average") from None
-    return list(zip(optimizer._trainable_variables, averages, strict=True))
+    return list(zip(weights_updated_by(optimizer), averages, strict=True))
 
 
 @contextlib.contextmanager

@@ -150,8 +150,6 @@ class MetricStates:
             for index, (first, *others) in enumerate(zip(*moves, strict=True))
             if not all(np.allclose(first, other, rtol=1e-2, atol=1e-2) for other in others)
         ]
-        if parallel:
-            self._require_row_sums(rows, moves[0])
         if self._carried and parallel:
             names = ", ".join(repr(self.variables[index].path) for index in self._carried)
             raise ConfigError(
@@ -160,6 +158,8 @@ class MetricStates:
                 "write the metric so that update_state only adds to its variables, or compute it in a"
                 " callback",
             )
+        if parallel:
+            self._require_row_sums(rows, moves[0])
 
     def _require_row_sums(self, rows: tuple[Any, ...], whole: Sequence[np.ndarray]) -> None:
         """Refuses state that two halves of a batch change otherwise than the whole batch does."""

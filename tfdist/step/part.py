@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import tensorflow as tf
+
 _current = threading.local()  # TensorFlow runs the replicas of a task in threads of their own
 
 
@@ -44,3 +46,17 @@ def working_on(work: WorkOnPart) -> Iterator[None]:
 def work_on_part() -> WorkOnPart | None:
     """Gives what the calling thread works on."""
     return getattr(_current, "work", None)
+
+
+def weigh(tensor: Any, share: Any) -> Any:
+    """Multiplies what comes from a part by its share; gives 0 where the share is 0, also of NaN and infinity.
+
+    Rows that only stand in for none may lead to anything.
+
+    Args:
+        tensor: A tensor of floats, or the sparse gradient of an embedding.
+        share: Scalar.
+    """
+    if isinstance(tensor, tf.IndexedSlices):
+        return tf.IndexedSlices(weigh(tensor.values, share), tensor.indices, tensor.dense_shape)
+    return tf.math.multiply_no_nan(tensor, tf.cast(share, tensor.dtype))

@@ -12,6 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfdist.step.part import weigh
+
 # An odd number with well-mixed bits (2**32 / golden ratio), so that neighbouring streams share no pattern.
 STREAM_STRIDE = 0x9E3779B9
 
@@ -59,9 +61,7 @@ def moves_of(
         share: This replica's share of the batch.
     """
     averaged = [variable for variable, _ in changes.values() if is_averaged(variable)]
-    moves = [
-        tf.cast(share, variable.dtype) * (changes[id(variable)][1] - variable.value) for variable in averaged
-    ]
+    moves = [weigh(changes[id(variable)][1] - variable.value, share) for variable in averaged]
     return averaged, moves
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfdist.data.batch import Part
 from tfdist.step import keras_private
@@ -21,6 +22,7 @@ from tfdist.step.accumulation import accumulate
 from tfdist.step.custom import run_custom_step
 from tfdist.step.forward import State, forward_pass
 from tfdist.step.optimizer import apply_gradients
+from tfdist.step.part import weigh
 from tfdist.step.state import fold_stream, moves_of, write_changes
 
 SumOverReplicas = Callable[[Any], Any]
@@ -36,6 +38,7 @@ def train_step(
     stream: Any,
     accumulate_steps: int,
     sum_over_replicas: SumOverReplicas,
+    may_stand_in: bool = False,
 ) -> tuple[Sequence[Any], dict[str, Any]]:
     """Runs one update. Called in the context of one replica.
 
@@ -48,6 +51,8 @@ def train_step(
         stream: Number of this replica's stream of random numbers.
         accumulate_steps: Micro-batches the part is cut into.
         sum_over_replicas: Sums a list of tensors over all replicas.
+        may_stand_in: Whether the part may be a row of zeros that stands in for none, whose gradient may be
+            NaN.
 
     Returns:
         The new metric states, and what a `train_step` of the model's own returned.
@@ -80,6 +85,9 @@ def train_step(
         gradients, changes, metric_states = accumulate(
             model, part, metric_variables, metric_states, states, accumulate_steps, sum_over_replicas
         )
+    if may_stand_in:
+        counts = tf.cast(part.rows > 0, tf.float32)
+        gradients = [None if gradient is None else weigh(gradient, counts) for gradient in gradients]
     _update(model, gradients, changes, part.share, {id(seed) for seed in seeds}, stream, sum_over_replicas)
     return metric_states, logs
 

@@ -9,8 +9,10 @@ from typing import Any
 import keras
 from absl import logging
 
+from tfdist.data.position import Position
 from tfdist.data.source import Source, empty_data
 from tfdist.engines.engine import Engine, Steps
+from tfdist.errors import ConfigError
 from tfdist.training.callbacks import (
     TEST_HOOKS,
     TRAIN_HOOKS,
@@ -32,6 +34,7 @@ class EpochPlan:
         first_pass: Number of the first pass through the data, which settles the order of its rows.
         validate: Gives the validation logs; None for no validation.
         validates_after: Tells whether to validate after an epoch, by its number from 0.
+        start: Where to go on; None for the beginning of the first epoch.
     """
 
     epochs: int
@@ -40,6 +43,7 @@ class EpochPlan:
     first_pass: int
     validate: Callable[[], dict[str, Any]] | None
     validates_after: Callable[[int], bool]
+    start: Position | None = None
 
 
 def run_epochs(
@@ -48,6 +52,7 @@ def run_epochs(
     plan: EpochPlan,
     callbacks: keras.callbacks.CallbackList,
     steps_per_call: int | None,
+    passes: Passes,
 ) -> None:
     """Trains.
 
@@ -57,15 +62,14 @@ def run_epochs(
         plan: Epochs and validation.
         callbacks: All callbacks of this task.
         steps_per_call: Updates to run in one call; None to choose.
+        passes: Of the engine through the source; tells the position meanwhile.
     """
     model = engine.model
     engine.build(source)  # callbacks may look at the optimizer's variables from the start
     every_batch = engine.any_task(must_see_every_batch(callbacks.callbacks, TRAIN_HOOKS))
     if steps_per_call is None and every_batch:
         steps_per_call = 1
-    passes = _Passes(
-        engine, source, plan.first_pass - plan.initial_epoch, Pace(steps_per_call, engine.max_steps_per_call)
-    )
+    passes.pace = Pace(steps_per_call, engine.max_steps_per_call)
     model.stop_training = False
     callbacks.on_train_begin()
     logs: dict[str, Any] = {}
@@ -73,6 +77,8 @@ def run_epochs(
         callbacks.on_epoch_begin(epoch)
         share_learning_rate(model, engine)
         done = _run_epoch(engine, passes, plan.steps_per_epoch, callbacks, every_batch, epoch)
+        if not model.stop_training:  # else it may have stopped in the middle
+            passes.end_epoch(one_pass=plan.steps_per_epoch is None)
         logs = passes.steps.metrics.results()
         if done and plan.validate is not None and plan.validates_after(epoch):
             logs.update({f"val_{name}": value for name, value in plan.validate().items()})
@@ -128,7 +134,7 @@ def run_evaluation(
 
 def _run_epoch(
     engine: Engine,
-    passes: _Passes,
+    passes: Passes,
     steps_per_epoch: int | None,
     callbacks: keras.callbacks.CallbackList,
     every_batch: bool,
@@ -136,14 +142,13 @@ def _run_epoch(
 ) -> int:
     """Runs the steps of one epoch and gives their number."""
     model = engine.model
-    passes.begin_epoch(epoch, one_pass=steps_per_epoch is None)
+    done = passes.begin_epoch(epoch, one_pass=steps_per_epoch is None)
     shows = ProgressDisplay(callbacks)
-    done = 0
     while steps_per_epoch is None or done < steps_per_epoch:
         asked = passes.steps_of_next_call(None if steps_per_epoch is None else steps_per_epoch - done)
         for batch in range(done, done + (asked if every_batch else 1)):
             callbacks.on_train_batch_begin(batch)
-        count = passes.steps.run(asked)
+        count = passes.run(asked)
         if count:
             logs = passes.steps.metrics.results() if every_batch or shows.is_due() else {}
             last = done + count - 1
@@ -169,25 +174,73 @@ def _run_epoch(
     return done
 
 
-class _Passes:
-    """Passes through the data, one after the other; an epoch is one pass, or a number of steps."""
+class Passes:
+    """Passes through the data, one after the other; an epoch is one pass, or a number of steps.
+
+    Args:
+        engine: Runs the steps.
+        source: The data.
+        offset: From the number of an epoch to that of its pass.
+        seed: Seed of the run.
+        start: Where to go on; None for the beginning of an epoch.
+    """
 
     steps: Steps
 
-    def __init__(self, engine: Engine, source: Source, offset: int, pace: Pace) -> None:
-        self._engine, self._source, self._pace = engine, source, pace
-        self._offset = offset  # from the number of an epoch to that of its pass
-        self._next_pass = 0
-        self._begun = False
-        self._done = 0
-        self._seconds: float | None = None
+    def __init__(
+        self, engine: Engine, source: Source, offset: int, seed: int, start: Position | None = None
+    ) -> None:
+        self.pace = Pace()
         self.exhausted = False
+        self._engine, self._source = engine, source
+        self._offset = offset
+        self._seed = seed
+        self._start_at = start
+        self._begun = False
+        self._epoch, self._step = (0, 0) if start is None else (start.epoch, start.step)
+        self._pass, self._done = (offset, 0) if start is None else (start.reading, start.batch)
+        self._seconds: float | None = None
 
-    def begin_epoch(self, epoch: int, one_pass: bool) -> None:
-        """Gets ready for an epoch: with a new pass, or where the epoch before stopped."""
-        if one_pass or not self._begun:
-            self._start(epoch + self._offset)
+    def position(self) -> Position:
+        """Gives where the run stands: after the last step, which is done when this returns."""
+        if self._source.position_unknown:
+            raise ConfigError(
+                f"The position in this data is not known: {self._source.position_unknown}.",
+                "pass arrays, a tf.data.Dataset, a PyDataset or a dataset_fn",
+            )
+        if self._start_at is not None:  # nothing is read yet
+            return self._start_at
+        reading, batch = self._pass, self._done
+        if batch == self._source.batches:
+            reading, batch = reading + 1, 0
+        fingerprint = None
+        if self._begun:
+            self.steps.finish()
+            if batch and not self._source.order_is_known:
+                fingerprint = self.steps.last_fingerprint
+        data, state = self._source.describe(), self._source.state()
+        return Position(self._epoch, self._step, reading, batch, self._seed, data, state, fingerprint)
+
+    def begin_epoch(self, epoch: int, one_pass: bool) -> int:
+        """Gets ready for an epoch: with a new pass, or where the epoch before stopped.
+
+        Returns:
+            The steps of it that are done already.
+        """
+        start, self._start_at = self._start_at, None
+        if start is not None:
+            self._begin(start.reading, start)
+        elif one_pass or not self._begun:
+            self._begin(epoch + self._offset)
         self.steps.metrics.reset()
+        self._epoch, self._step = epoch, 0 if start is None else start.step
+        return self._step
+
+    def end_epoch(self, one_pass: bool) -> None:
+        """Goes to the beginning of the next epoch."""
+        self._epoch, self._step = self._epoch + 1, 0
+        if one_pass:
+            self._pass, self._done = self._epoch + self._offset, 0
 
     def steps_of_next_call(self, remaining: int | None) -> int:
         """Gives the steps to ask for, at most those that are left of the epoch and of the pass."""
@@ -196,11 +249,17 @@ class _Passes:
             remaining = left if remaining is None else min(left, remaining)
         if self.steps.seconds_per_step is not None:
             self._seconds = self.steps.seconds_per_step
-        return self._pace.next(remaining, self._seconds)
+        return self.pace.next(remaining, self._seconds)
+
+    def run(self, steps: int) -> int:
+        """Runs up to so many steps and gives how many."""
+        count = self.steps.run(steps)
+        self._done += count
+        self._step += count
+        return count
 
     def is_over(self, count: int, asked: int) -> bool:
         """Tells whether the pass is over, after a call that ran `count` of the `asked` steps."""
-        self._done += count
         over = count < asked or self._done == self._source.batches
         if over and self._done == 0:
             raise empty_data("training data")
@@ -212,11 +271,10 @@ class _Passes:
         if self.exhausted:
             return False
         self.steps.finish()
-        self._start(self._next_pass)
+        self._begin(self._pass + 1)
         return True
 
-    def _start(self, number: int) -> None:
-        self.steps = self._engine.train(self._source, number)
-        self._next_pass = number + 1
+    def _begin(self, number: int, start: Position | None = None) -> None:
+        self.steps = self._engine.train(self._source, number, start)
+        self._pass, self._done = number, 0 if start is None else start.batch
         self._begun = True
-        self._done = 0

@@ -9,8 +9,8 @@ from typing import Any
 import keras
 
 from tfdist.cluster import Cluster
-from tfdist.data.indexed import IndexedSource
-from tfdist.data.inputs import make_source, unpack_data
+from tfdist.data.inputs import is_batched, is_dataset_fn, make_source, unpack_data
+from tfdist.data.position import Position
 from tfdist.data.source import Source
 from tfdist.engines.engine import Engine, engine_for
 from tfdist.errors import ConfigError
@@ -19,7 +19,7 @@ from tfdist.step.learning_rate import LearningRate
 from tfdist.strategies.registry import DEFAULT_STARTUP_TIMEOUT, make_strategy
 from tfdist.training.callbacks import make_callback_list
 from tfdist.training.learning_rate import PlannedLearningRate
-from tfdist.training.loop import EpochPlan, run_epochs, run_evaluation
+from tfdist.training.loop import EpochPlan, Passes, run_epochs, run_evaluation
 from tfdist.training.model import (
     BuildModel,
     adopt_optimizer,
@@ -141,6 +141,7 @@ class Trainer:
         self._clip_global_norm = clip_global_norm
         self._optimizer: Any = None
         self._epochs_done = 0
+        self._passes: Passes | None = None
         self._settle()
         self._learning_rate = None
         if learning_rate is not None:
@@ -156,6 +157,20 @@ class Trainer:
                 )
             self._steps_per_call = self.model.steps_per_execution
         self._seed = int(self._engine.agree(secrets.randbits(31) if seed is None else _checked_seed(seed)))
+
+    @property
+    def position(self) -> Position:
+        """Where in its data the run of `fit` stands, after the last step that is done.
+
+        To be asked for in a callback between batches or epochs, or after `fit`; `fit(…, start_at=position)`
+        goes on from there. `to_dict` gives it as what JSON can hold.
+
+        Raises:
+            ConfigError: Nothing was trained yet, or the data is of a kind that tells no position.
+        """
+        if self._passes is None:
+            raise ConfigError("There is no position before the first fit.", "call fit first")
+        return self._passes.position()
 
     @property
     def num_replicas(self) -> int:
@@ -182,6 +197,7 @@ class Trainer:
         shuffle: bool = True,
         class_weight: Mapping[int, float] | None = None,
         initial_epoch: int = 0,
+        start_at: Position | Mapping[str, Any] | None = None,
         steps_per_epoch: int | None = None,
         validation_steps: int | None = None,
         validation_batch_size: int | None = None,
@@ -208,6 +224,8 @@ class Trainer:
             shuffle: Whether to shuffle arrays, and the batches of a `PyDataset`, anew in each epoch.
             class_weight: Weight of each class in the loss.
             initial_epoch: Number of the first epoch.
+            start_at: Where to go on in the data: a `position` of this or another `Trainer`, on any number of
+                replicas. The weights are those of the model; the logs of that epoch are those of its rest.
             steps_per_epoch: Updates in an epoch. Passes through the data then follow one another across
                 epochs.
             validation_steps: Batches to validate on.
@@ -239,16 +257,11 @@ class Trainer:
                     "validation_split and validation_data were both given.", "leave one of them out"
                 )
             (x, y, sample_weight), validation_data = _split_arrays(x, y, sample_weight, validation_split)
-        source = make_source(
-            x,
-            y,
-            sample_weight,
-            batch_size=global_batch_size,
-            shuffle=shuffle,
-            seed=self._seed,
-            class_weight=class_weight,
-        )
-        if steps_per_epoch is None and getattr(source, "endless", False):
+        start = self._checked_start(start_at, initial_epoch, epochs)
+        if start is not None:
+            initial_epoch, self._seed = start.epoch, start.seed
+        source = self._source(x, y, sample_weight, global_batch_size, shuffle, class_weight)
+        if steps_per_epoch is None and source.endless:
             raise ConfigError(
                 "The dataset repeats for ever, so an epoch of it has no end.", "pass steps_per_epoch"
             )
@@ -257,7 +270,7 @@ class Trainer:
             validation = self._validation_source(
                 validation_data, global_batch_size if validation_batch_size is None else validation_batch_size
             )
-            if validation_steps is None and getattr(validation, "endless", False):
+            if validation_steps is None and validation.endless:
                 raise ConfigError("The validation dataset repeats for ever.", "pass validation_steps")
         else:
             _refuse_without_validation(validation_steps, validation_batch_size, validation_freq)
@@ -276,14 +289,14 @@ class Trainer:
                 return run_evaluation(self._engine, validation, validation_steps, list_of_callbacks)
 
         # Fits that follow one another without initial_epoch go on with new orders, as Keras's do.
-        first_pass = initial_epoch or self._epochs_done
+        first_pass = (initial_epoch or self._epochs_done) if start is None else start.reading
         self._epochs_done = first_pass + max(0, epochs - initial_epoch)
-        plan = EpochPlan(
-            epochs, initial_epoch, steps_per_epoch, first_pass, validate, _validates_after(validation_freq)
-        )
+        validates_after = _validates_after(validation_freq)
+        plan = EpochPlan(epochs, initial_epoch, steps_per_epoch, first_pass, validate, validates_after, start)
         if self._learning_rate is not None:
             self._learning_rate.begin(source, plan, list_of_callbacks.callbacks)
-        run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call)
+        self._passes = Passes(self._engine, source, first_pass - initial_epoch, self._seed, start)
+        run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call, self._passes)
         if self._learning_rate is not None:
             self._learning_rate.end()
         return self.model.history
@@ -307,7 +320,7 @@ class Trainer:
         _require_positive_if_given(steps=steps)
         if y is None and sample_weight is None:
             x, y, sample_weight = unpack_data(x)
-        source = make_source(x, y, sample_weight, batch_size=global_batch_size)
+        source = self._source(x, y, sample_weight, global_batch_size)
         _require_end(source, steps)
         self._settle()
         list_of_callbacks = make_callback_list(
@@ -328,7 +341,7 @@ class Trainer:
             Arrays in the order of the rows, in the structure of the model's output, the same in every task.
         """
         _require_positive_if_given(steps=steps)
-        source = make_source(x, batch_size=global_batch_size)
+        source = self._source(x, batch_size=global_batch_size)
         _require_end(source, steps)
         return self._engine.predict(source, steps)
 
@@ -342,12 +355,50 @@ class Trainer:
             _set_clip_global_norm(self.model, self._clip_global_norm)
         self._optimizer = self.model.optimizer
 
+    def _source(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        class_weight: Mapping[int, float] | None = None,
+    ) -> Source:
+        return make_source(
+            x,
+            y,
+            sample_weight,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=self._seed,
+            class_weight=class_weight,
+            context=self._engine.data_context(),
+            replicas=self._engine.replicas,
+        )
+
     def _validation_source(self, validation_data: Any, batch_size: int | None) -> Source:
         x, y, sample_weight = unpack_data(validation_data)
-        source = make_source(x, y, sample_weight)
-        if isinstance(source, IndexedSource) and batch_size is not None:
-            source = make_source(x, y, sample_weight, batch_size=batch_size)
-        return source
+        # For data that has batches of its own, the size is that of training data that has not.
+        sized = not is_batched(x) or is_dataset_fn(x)
+        return self._source(x, y, sample_weight, batch_size if sized else None)
+
+    def _checked_start(
+        self, given: Position | Mapping[str, Any] | None, initial_epoch: int, epochs: int
+    ) -> Position | None:
+        if given is None:
+            return None
+        start = given if isinstance(given, Position) else Position.from_dict(given)
+        if initial_epoch not in (0, start.epoch):
+            raise ConfigError(
+                f"initial_epoch={initial_epoch} was given together with a position in epoch {start.epoch}.",
+                "leave initial_epoch out",
+            )
+        if start.epoch >= epochs:
+            raise ConfigError(
+                f"The position is in epoch {start.epoch}, counted from 0, and epochs={epochs} ends before.",
+                f"pass epochs={start.epoch + 1} or more, the number of epochs in all",
+            )
+        return start
 
 
 def _require_positive(name: str, value: Any) -> None:
@@ -416,7 +467,7 @@ def _refuse_stateful_layers(model: keras.Model, replicas: int) -> None:
 
 
 def _require_end(source: Source, steps: int | None) -> None:
-    if steps is None and getattr(source, "endless", False):
+    if steps is None and source.endless:
         raise ConfigError("The dataset repeats for ever.", "pass steps")
 
 
