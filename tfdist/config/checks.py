@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfdist.cluster import Cluster
+from tfdist.config.data_checks import data_problems
 from tfdist.config.model import RunConfig
 from tfdist.config.schema import KindLike
 from tfdist.problems import Problem
@@ -21,6 +22,7 @@ def problems_with(config: RunConfig, cluster: Cluster | None, kind: KindLike) ->
         *_evaluator(config),
         *_loss_weights(config),
         *_learning_rate(config),
+        *data_problems(config),
     ]
     return problems or _batch_size(config, cluster, kind)
 

@@ -10,10 +10,11 @@ from pydantic import ValidationError
 from tfdist import yaml_source
 from tfdist.cluster.section import section_problems
 from tfdist.config.checks import problems_with
+from tfdist.config.data import READERS, DataSection
 from tfdist.config.model import RunConfig
 from tfdist.config.overrides import OverriddenSource, override
 from tfdist.config.schema import KindLike, run_config_type, strategy_types
-from tfdist.config.validation import problems_of
+from tfdist.config.validation import Variants, problems_of
 from tfdist.problems import Problem, config_error
 
 
@@ -46,7 +47,11 @@ def load(
     try:
         config = model.model_validate(source.data)
     except ValidationError as error:
-        found = problems_of(error, source.data, model, {"strategy": types})
+        variants = {
+            "strategy": Variants("kind", types),
+            "data": Variants("reader", READERS, default=DataSection),
+        }
+        found = problems_of(error, source.data, model, variants)
         problems += [each for each in found if each.path[:1] != ("cluster",) or not problems]
         _raise(problems, source)
     if problems:

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_serializer, model_validator
+from pydantic import Field, PrivateAttr, model_serializer, model_validator
 from pydantic.json_schema import GetJsonSchemaHandler, JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tfdist.cluster import Cluster, resolve
-from tfdist.config import build_path
+from tfdist.config.data import AnyData
 from tfdist.config.learning_rate import LearningRateSection
 from tfdist.config.overrides import OverriddenSource
-from tfdist.config.section import Positive, Section, refuse
+from tfdist.config.section import Arguments, BuildPath, Positive, Section, refuse
 from tfdist.errors import ConfigError
 from tfdist.problems import Path, dotted, shown
 
 DEFAULT_STARTUP_TIMEOUT = 60.0
-
-
-def _checked_build(text: str) -> str:
-    wrong = build_path.mistake(text)
-    if wrong:
-        raise refuse(*wrong)
-    return text
-
-
-BuildPath = Annotated[str, AfterValidator(_checked_build)]
-Arguments = dict[str, Any]
 
 
 class LocalSection(Section):
@@ -90,25 +79,6 @@ class ModelSection(Section):
     )
     args: Arguments = Field(
         default_factory=dict, description="Arguments for that function, by name.", examples=[{"hidden": 128}]
-    )
-
-
-class DataSection(Section):
-    """The data."""
-
-    build: BuildPath = Field(
-        description=(
-            "Function that returns a mapping with the key `train` and, if there is any, "
-            "`validation`, as `module:function`. Each is a `tf.data.Dataset`, a `keras.utils.PyDataset`, "
-            "or a tuple of arrays `(x, y)` or `(x, y, sample_weight)`. Every task gets the same data; "
-            "tfdist gives each its part."
-        ),
-        examples=["my_data:load"],
-    )
-    args: Arguments = Field(
-        default_factory=dict,
-        description="Arguments for that function, by name.",
-        examples=[{"folder": "data"}],
     )
 
 
@@ -296,7 +266,9 @@ class RunConfig(Section):
         examples=[{"local": {"workers": 2}}],
     )
     model: ModelSection = Field(description="The model.", examples=[{"build": "my_model:build_model"}])
-    data: DataSection = Field(description="The data.", examples=[{"build": "my_data:load"}])
+    data: AnyData = Field(
+        description="The data: from a function, or from files.", examples=[{"build": "my_data:load"}]
+    )
     train: TrainSection = Field(
         default_factory=TrainSection, description="How to train.", examples=[{"global_batch_size": 64}]
     )

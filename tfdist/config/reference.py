@@ -9,7 +9,7 @@ from tfdist.config.schema import DEFAULT_KIND, KindLike, json_schema
 from tfdist.config.validation import in_yaml
 
 _HEAD = """\
-<!-- Made by `tfdist schema --markdown > docs/yaml.md` from the descriptions in tfdist/config/model.py. -->
+<!-- Made by `tfdist schema --markdown > docs/yaml.md` from the descriptions in tfdist/config. -->
 
 # The YAML file
 
@@ -87,6 +87,14 @@ def _sections(schema: dict[str, Any]) -> Iterator[str]:
                 definition = definitions[reference.rpartition("/")[2]]
                 yield f"\n### kind: {kind}\n\n{definition['description']}\n"
                 yield from _table(definition, definitions, leave_out="kind")
+        elif "oneOf" in section:
+            yield "\nOne of:"
+            for each in section["oneOf"]:
+                definition = _definition(each, definitions)
+                reader = definition["properties"].get("reader", {}).get("const")
+                yield f"\n### {f'reader: {reader}' if reader else 'build'}\n\n{definition['description']}\n"
+                yield from _table(definition, definitions, leave_out="reader")
+            yield from _inner("data.features", definitions["FeatureSection"], definitions)
         else:
             definition = _definition(section, definitions)
             yield ""
@@ -94,8 +102,12 @@ def _sections(schema: dict[str, Any]) -> Iterator[str]:
             for key, value in definition["properties"].items():
                 inner = _definition(value, definitions)
                 if "properties" in inner:
-                    yield f"\n### {name}.{key}\n\n{inner['description']}\n"
-                    yield from _table(inner, definitions)
+                    yield from _inner(f"{name}.{key}", inner, definitions)
+
+
+def _inner(name: str, definition: dict[str, Any], definitions: dict[str, Any]) -> Iterator[str]:
+    yield f"\n### {name}\n\n{definition['description']}\n"
+    yield from _table(definition, definitions)
 
 
 def _definition(value: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

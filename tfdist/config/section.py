@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+
+from tfdist.config import build_path
 
 Positive = Annotated[int, Field(gt=0)]
 
@@ -19,3 +21,14 @@ class Section(BaseModel):
 def refuse(what: str, fix: str) -> PydanticCustomError:
     """Makes the error that a validator raises; `fix` becomes the `Fix:` line."""
     return PydanticCustomError("tfdist", "{what}", {"what": what, "fix": fix})
+
+
+def _checked_build(text: str) -> str:
+    wrong = build_path.mistake(text)
+    if wrong:
+        raise refuse(*wrong)
+    return text
+
+
+BuildPath = Annotated[str, AfterValidator(_checked_build)]
+Arguments = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -38,11 +39,32 @@ _ELSEWHERE = {
 }
 
 
+@dataclass(frozen=True)
+class Variants:
+    """A section that is one of several models.
+
+    Attributes:
+        key: The key that tells which one.
+        models: The models, by its value.
+        default: The model where the key is left out; None where it has to be there.
+    """
+
+    key: str
+    models: Mapping[str, type[BaseModel]]
+    default: type[BaseModel] | None = None
+
+    def chosen_by(self, section: Any) -> type[BaseModel] | None:
+        """Gives the model that a section has to fit; None where it names none that there is."""
+        if not isinstance(section, dict) or self.key not in section:
+            return self.default
+        return self.models.get(str(section[self.key]))
+
+
 def problems_of(
     error: ValidationError,
     data: Mapping[Any, Any],
     model: type[BaseModel],
-    variants: Mapping[str, Mapping[str, type[BaseModel]]],
+    variants: Mapping[str, Variants],
 ) -> list[Problem]:
     """Gives what is wrong, once for each place.
 
@@ -50,11 +72,11 @@ def problems_of(
         error: What pydantic raised.
         data: What was validated.
         model: Against what.
-        variants: For a section that is one of several models, told apart by `kind`: these, by kind.
+        variants: The sections that are one of several models, by name.
     """
     grouped: dict[Path, list[Any]] = {}
     for each in error.errors():
-        grouped.setdefault(_path(each, data), []).append(each)
+        grouped.setdefault(_path(each, data, variants), []).append(each)
     problems = []
     for path, errors in grouped.items():
         # Of a union, each member complains; what is wrong deeper inside says more than "it is no text".
@@ -67,7 +89,7 @@ def problems_of(
     return problems
 
 
-def _path(error: Any, data: Any) -> Path:
+def _path(error: Any, data: Any, variants: Mapping[str, Variants]) -> Path:
     """Gives the place in the data: pydantic's, without the names of the union's members."""
     path: list[str | int] = []
     for position, part in enumerate(error["loc"]):
@@ -80,7 +102,7 @@ def _path(error: Any, data: Any) -> Path:
         elif error["type"] == "missing" and position == len(error["loc"]) - 1:
             path.append(part)
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        path.append("kind")
+        path.append(variants[str(path[0])].key)
     return tuple(path)
 
 
@@ -88,19 +110,22 @@ def _model_at(
     model: type[BaseModel],
     path: Path,
     data: Any,
-    variants: Mapping[str, Mapping[str, type[BaseModel]]],
+    variants: Mapping[str, Variants],
 ) -> type[BaseModel] | None:
     """Gives the model that the mapping at a path has to fit; None where anything goes."""
     current: type[BaseModel] | None = model
+    by_name = False
     for part in path:
         data = data[part] if isinstance(data, dict) and part in data else None
-        if current is model and part in variants:
-            kind = data.get("kind") if isinstance(data, dict) else None
-            current = variants[str(part)].get(str(kind))
-            continue
-        field = current.model_fields.get(str(part)) if current else None
-        current = _model_in(field.annotation) if field else None
-    return current
+        if by_name:  # a name that the user chose, for one of several of the same model
+            by_name = False
+        elif current is model and part in variants:
+            current = variants[str(part)].chosen_by(data)
+        else:
+            field = current.model_fields.get(str(part)) if current else None
+            current = _model_in(field.annotation) if field else None
+            by_name = field is not None and typing.get_origin(field.annotation) is dict
+    return None if by_name else current
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -114,7 +139,7 @@ def _problem(
     errors: Sequence[Any],
     parent: type[BaseModel] | None,
     model: type[BaseModel],
-    variants: Mapping[str, Mapping[str, type[BaseModel]]],
+    variants: Mapping[str, Variants],
 ) -> Problem:
     first = errors[0]
     kind, received = first["type"], first["input"]
@@ -128,14 +153,19 @@ def _problem(
         return _unknown_key(path, received, parent, model, variants)
     if kind == "missing":
         what = "the section is missing." if len(path) == 1 else "the key is missing; it has to be there."
-        return Problem(path, what, fix.replace("write", "add", 1))
+        fix = fix.replace("write", "add", 1)
+        section = variants.get(str(path[0]))
+        if section is not None and section.default is parent is not None:
+            fix += f"; or {section.key}, which is one of {', '.join(section.models)}"
+        return Problem(path, what, fix)
     if kind == "union_tag_not_found":
-        names = ", ".join(variants[str(path[0])])
+        names = ", ".join(variants[str(path[0])].models)
         return Problem(path, f"the key is missing; the kinds are {names}.", "add, say, kind: mirrored")
     if kind in ("union_tag_invalid", "literal_error"):
-        if kind == "union_tag_invalid" or (len(path) == 2 and path[0] in variants and key == "kind"):
-            choices = list(variants[str(path[0])])
-            received = received.get("kind") if isinstance(received, dict) else received
+        section = variants.get(str(path[0]))
+        if section is not None and (kind == "union_tag_invalid" or path[1:] == (section.key,)):
+            choices = list(section.models)
+            received = received.get(section.key) if isinstance(received, dict) else received
         else:
             choices = [str(each) for each in _literals(field.annotation if field else None)]
         meant = nearest(received, choices)
@@ -185,33 +215,43 @@ def _unknown_key(
     received: Any,
     parent: type[BaseModel] | None,
     model: type[BaseModel],
-    variants: Mapping[str, Mapping[str, type[BaseModel]]],
+    variants: Mapping[str, Variants],
 ) -> Problem:
     key = str(path[-1])
     here = list(parent.model_fields) if parent else []
-    if "kind" in here:
-        here = ["kind", *(name for name in here if name != "kind")]
-    what = f"unknown key (received {shown(received)}). {_owner(path, parent)} has {', '.join(here)}."
+    section = variants.get(str(path[0])) if len(path) == 2 else None
+    if section is not None and section.key in here:
+        here = [section.key, *(name for name in here if name != section.key)]
+    owner = _owner(path, parent, section)
+    what = f"unknown key (received {shown(received)}). {owner} has {', '.join(here)}."
     elsewhere = {name: f"{section}.{name}" for section, name in _all_keys(model) if (section,) != path[:-1]}
     meant = nearest(key, here)
-    if meant:
+    moved = (
+        f"did you mean {elsewhere[key]}? It belongs in the section {elsewhere[key].split('.')[0]}"
+        if (key in elsewhere)
+        else ""
+    )
+    if section is not None and section.default is not None and key in section.default.model_fields:
+        fix = f"remove {key}, or remove {section.key}: {path[0]} has one of the two"
+    elif meant and not moved:
         fix = f"did you mean {meant}?"
     elif key in _ELSEWHERE:
         fix = _ELSEWHERE[key]
-    elif key in elsewhere:
-        fix = f"did you mean {elsewhere[key]}? It belongs in the section {elsewhere[key].split('.')[0]}"
+    elif moved:
+        fix = moved
     else:
-        other_kinds = [
-            kind for kind, each in variants.get(str(path[0]), {}).items() if key in each.model_fields
-        ]
-        fix = f"remove {key}" + (f"; it is an option of {', '.join(other_kinds)}" if other_kinds else "")
+        models = section.models if section is not None else {}
+        others = [name for name, each in models.items() if key in each.model_fields]
+        of = f"{section.key} " if section is not None and section.default is not None else ""
+        fix = f"remove {key}" + (f"; it is an option of {of}{', '.join(others)}" if others else "")
     return Problem(path, what, fix)
 
 
-def _owner(path: Path, parent: type[BaseModel] | None) -> str:
-    kind = parent.model_fields.get("kind") if parent else None
-    names = _literals(kind.annotation) if kind else ()
-    return f"{dotted(path[:-1])} of kind {names[0]}" if names else dotted(path[:-1]) or "The file"
+def _owner(path: Path, parent: type[BaseModel] | None, section: Variants | None) -> str:
+    field = parent.model_fields.get(section.key) if parent and section else None
+    names = _literals(field.annotation) if field else ()
+    place = dotted(path[:-1])
+    return f"{place} of {section.key} {names[0]}" if section and names else place or "The file"
 
 
 def _all_keys(model: type[BaseModel]) -> list[tuple[str, str]]:

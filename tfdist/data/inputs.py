@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from tfdist.data.dataset_fn import DataContext, DatasetFnSource
 from tfdist.data.indexed import IndexedSource
+from tfdist.data.readers.stream import Stream
 from tfdist.data.source import Source
 from tfdist.data.streams import DatasetSource, IterableSource, SequenceSource
-from tfdist.data.table import ArrayTable
+from tfdist.data.table import ArrayTable, Table
 from tfdist.errors import ConfigError
 
 DEFAULT_BATCH_SIZE = 32
@@ -35,8 +36,8 @@ def make_source(
 
     Args:
         x: Arrays (one, or a list or dict of them), a `tf.data.Dataset` or `keras.utils.PyDataset` that yields
-            global batches, a generator or another iterable of global batches, such as a `grain` loader, or a
-            `dataset_fn` that makes the pipeline of one task.
+            global batches, a generator or another iterable of global batches, such as a `grain` loader, a
+            `dataset_fn` that makes the pipeline of one task, or what a reader of files gives.
         y: Labels, for arrays only.
         sample_weight: One weight per row, for arrays only.
         batch_size: Rows in a global batch, for arrays and for a `dataset_fn`; 32 when left out.
@@ -59,6 +60,13 @@ def make_source(
     source: Source
     if isinstance(x, Source):
         source = x
+    elif isinstance(x, Table):
+        _refuse_with_rows(x, y=y, sample_weight=sample_weight)
+        source = IndexedSource(x, _checked_batch_size(batch_size), shuffle=shuffle, seed=seed)
+    elif isinstance(x, Stream):
+        _refuse_with_rows(x, y=y, sample_weight=sample_weight)
+        told = replace(context or DataContext(), global_batch_size=_checked_batch_size(batch_size), seed=seed)
+        source = x.source(told, replicas, shuffle)
     elif is_dataset_fn(x):
         _refuse_with_batched_input(x, y=y, sample_weight=sample_weight)
         told = replace(context or DataContext(), global_batch_size=_checked_batch_size(batch_size), seed=seed)
@@ -121,6 +129,16 @@ def _refuse_with_batched_input(x: Any, **given: Any) -> None:
             raise ConfigError(
                 f"{shown} was given together with a {kind}, which yields whole batches by itself.",
                 f"leave {shown} out and let the {kind} yield (x, y[, sample_weight]) global batches",
+            )
+
+
+def _refuse_with_rows(x: Any, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(
+                f"{name} was given together with rows of files ({type(x).__name__}), which have labels and"
+                " weights of their own.",
+                f"leave {name} out, and name the labels and weights to the reader",
             )
 
 

@@ -19,6 +19,7 @@ from absl import logging
 
 from tfdist.cluster import Cluster
 from tfdist.config import RunConfig
+from tfdist.config.data import ReaderSection
 from tfdist.errors import ConfigError, TrainingError
 from tfdist.strategies.registry import make_strategy
 
@@ -49,6 +50,7 @@ def _run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None
     import keras
 
     from tfdist.data.inputs import unpack_data
+    from tfdist.data.readers.section import explaining
     from tfdist.engines.engine import engine_for
     from tfdist.step.learning_rate import LearningRate
     from tfdist.training.trainer import Trainer
@@ -65,7 +67,7 @@ def _run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None
     engine = engine_for(strategy)
     seed = int(engine.agree(secrets.randbits(31) if train.seed is None else train.seed))
     keras.utils.set_random_seed(seed)
-    data = _load_data(config)
+    data = _load_data(config, seed)
     trainer = Trainer(
         lambda: _build(config, "model"),
         engine,
@@ -91,17 +93,18 @@ def _run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None
             seed,
         )
     x, y, sample_weight = unpack_data(data["train"])
-    history = trainer.fit(
-        x,
-        y,
-        sample_weight,
-        global_batch_size=train.global_batch_size,
-        epochs=train.epochs,
-        steps_per_epoch=train.steps_per_epoch,
-        shuffle=train.shuffle,
-        validation_data=data.get("validation"),
-        verbose=train.verbose,
-    )
+    with explaining(config):
+        history = trainer.fit(
+            x,
+            y,
+            sample_weight,
+            global_batch_size=train.global_batch_size,
+            epochs=train.epochs,
+            steps_per_epoch=train.steps_per_epoch,
+            shuffle=train.shuffle,
+            validation_data=data.get("validation"),
+            verbose=train.verbose,
+        )
     if trainer.is_chief:
         _write_results(workdir, trainer.model, history.history)
 
@@ -129,9 +132,12 @@ def _end_on_signal(number: int, _: Any) -> None:
     os._exit(128 + number)
 
 
-def _load_data(config: RunConfig) -> Mapping[str, Any]:
+def _load_data(config: RunConfig, seed: int) -> Mapping[str, Any]:
     from tfdist.data.inputs import is_batched
+    from tfdist.data.readers.section import open_data
 
+    if isinstance(config.data, ReaderSection):
+        return open_data(config, seed)
     data = _build(config, "data")
     where = config.where("data", "build")
     if not isinstance(data, Mapping) or "train" not in data:

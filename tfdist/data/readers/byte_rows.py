@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import collections
-import weakref
 from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tfdist.data.readers.faults import register
 from tfdist.data.table import Table
 from tfdist.errors import TfdistError, TrainingError
 
 _RECENT = 256  # batches; more than are ever read ahead
-
-_open: weakref.WeakSet[ByteRows] = weakref.WeakSet()
 
 
 class ByteRows(Table):
@@ -24,7 +22,7 @@ class ByteRows(Table):
     def __init__(self) -> None:
         self._recent: collections.deque[np.ndarray] = collections.deque(maxlen=_RECENT)
         self._failure: TfdistError | None = None
-        _open.add(self)
+        register(self)
 
     @abstractmethod
     def fetch(self, numbers: np.ndarray) -> list[bytes]:
@@ -44,8 +42,9 @@ class ByteRows(Table):
         rows.set_shape([None])
         return self.decode(rows, numbers)
 
-    def find_fault(self) -> TfdistError | None:
+    def find_fault(self, error: tf.errors.OpError) -> TfdistError | None:
         """Looks for what made reading fail, among the rows that were read last."""
+        del error
         if self._failure is not None:
             return self._failure
         for numbers in reversed(self._recent):
@@ -72,11 +71,3 @@ class ByteRows(Table):
         array = np.empty(len(rows), dtype=object)
         array[:] = rows
         return array
-
-
-def fault_of_files() -> TfdistError | None:
-    """Gives what is wrong with the files of any reader in use, after training has failed.
-
-    TensorFlow tells only that some row could not be read, not which one.
-    """
-    return next((fault for table in list(_open) if (fault := table.find_fault()) is not None), None)

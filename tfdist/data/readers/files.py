@@ -33,7 +33,8 @@ def matching_files(patterns: Patterns, argument: str = "files") -> list[str]:
     if not given:
         raise ReaderError(argument, "the list is empty.", f'write {argument}: "data/train-*"')
     found: set[str] = set()
-    for pattern in map(os.fspath, given):
+    for each in given:
+        pattern = os.fspath(each)
         matched = _remote(pattern) if is_remote(pattern) else _local(pattern)
         if not matched:
             raise _no_match(pattern, argument)
@@ -47,8 +48,9 @@ def is_remote(name: str) -> bool:
 
 
 def identity_of(files: Sequence[str]) -> str:
-    """Gives names and sizes of files: the folders may differ between machines."""
-    return " ".join(f"{Path(name).name}:{os.path.getsize(name)}" for name in files)
+    """Gives names and sizes of files: the folders may differ between machines. Of files elsewhere, names."""
+    sizes = ("" if is_remote(name) else f":{os.path.getsize(name)}" for name in files)
+    return " ".join(f"{Path(name).name}{size}" for name, size in zip(files, sizes, strict=True))
 
 
 def _local(pattern: str) -> list[str]:

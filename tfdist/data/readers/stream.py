@@ -6,19 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tfdist.data.dataset_fn import DataContext, DatasetFnSource
 from tfdist.data.order import epoch_order
 from tfdist.data.readers.errors import ReaderError
+from tfdist.data.readers.faults import register
+from tfdist.data.readers.memory import RowsInMemory
 from tfdist.data.source import Source
-from tfdist.errors import ConfigError, TfdistError, TrainingError
+from tfdist.errors import TfdistError, TrainingError
 
 DEFAULT_SHUFFLE_BUFFER = 10_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stream:
     """TFRecord files that are read from their beginning to their end.
 
@@ -44,6 +47,9 @@ class Stream:
     parallel_reads: int = 4
     prefetch: int = 4
     drop_remainder: bool = False
+
+    def __post_init__(self) -> None:
+        register(self)
 
     def source(self, context: DataContext, replicas: Sequence[int], shuffle: bool) -> Source:
         """Gives the source for one task.
@@ -90,22 +96,27 @@ class Stream:
         batches = dataset.batch(context.batch_size, drop_remainder=self.drop_remainder)
         return batches.map(self.decode, num_parallel_calls=reads, deterministic=True).prefetch(self.prefetch)
 
-    def in_memory(self) -> tuple[Any, ...]:
+    def in_memory(self) -> RowsInMemory:
         """Reads and decodes all records, in order."""
-        import keras
-
+        told = DataContext(batch_size=1024)
+        chunks: list[Any] = []
+        counts = []
         try:
-            told = DataContext(global_batch_size=1024, batch_size=1024)
-            whole = replace(self, drop_remainder=False)
-            chunks = list(whole.batches(told, shuffle=False))
+            for file in self.files:
+                part = list(replace(self, files=[file], drop_remainder=False).batches(told, shuffle=False))
+                counts.append(sum(int(keras.tree.flatten(chunk)[0].shape[0]) for chunk in part))
+                chunks += part
         except tf.errors.OpError as error:
-            raise self.find_fault() or error from error
-        if not chunks:
-            raise ReaderError("files", f"{', '.join(self.files[:3])}: no record.", "write records first")
-        return tuple(keras.tree.map_structure(lambda *parts: tf.concat(parts, 0), *chunks))
+            raise self._look_through() or error from error
+        data = keras.tree.map_structure(lambda *parts: tf.concat(parts, 0), *chunks)
+        return RowsInMemory(data, self.files, counts)
 
-    def find_fault(self) -> TfdistError | None:
-        """Looks through the files for what made reading fail."""
+    def find_fault(self, error: tf.errors.OpError) -> TfdistError | None:
+        """Looks through the files for what made reading fail, if it was reading that failed."""
+        reading = isinstance(error, tf.errors.DataLossError) or "IteratorGetNext" in str(error)
+        return self._look_through() if reading else None
+
+    def _look_through(self) -> TfdistError | None:
         for file in self.files:
             number = 0
             try:
@@ -117,7 +128,7 @@ class Stream:
                         )
                     number += 1
             except tf.errors.OpError as error:
-                return ConfigError(
+                return TrainingError(
                     f"{file} cannot be read beyond record {number}: {str(error).splitlines()[0]}",
                     "write or copy the file again; `gzip -t FILE` checks one that is compressed",
                 )

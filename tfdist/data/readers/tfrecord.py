@@ -15,7 +15,7 @@ from tfdist.data.readers.choice import Choice, Names
 from tfdist.data.readers.errors import ReaderError, unknown_name
 from tfdist.data.readers.features import Feature, mistake_in, parse
 from tfdist.data.readers.files import Patterns, identity_of, is_remote, matching_files
-from tfdist.data.readers.memory import CachedTable, RowsInMemory
+from tfdist.data.readers.memory import CachedTable
 from tfdist.data.readers.stream import DEFAULT_SHUFFLE_BUFFER, Stream
 from tfdist.data.readers.tfrecord_index import RecordIndex
 from tfdist.data.table import Table
@@ -73,7 +73,8 @@ def read_tfrecord(
         if value is not None and not as_stream:
             raise ReaderError(
                 argument,
-                f"{value!r} has no effect: these rows are read by their numbers, each by the one task that needs"
+                f"{value!r} has no effect: these rows are read by their numbers, each by the one task that"
+                " needs"
                 " it, and shuffled all together.",
                 f"remove {argument}",
             )
@@ -91,7 +92,7 @@ def read_tfrecord(
     )
     _check_first_record(stream, known)
     if cache == "memory":
-        return RowsInMemory(stream.in_memory(), names, [])
+        return stream.in_memory()
     return stream
 
 
@@ -164,8 +165,7 @@ def _compressed(files: list[str], compression: str) -> bool:
 def _check_first_record(stream: Stream, features: Mapping[str, Feature]) -> None:
     file = stream.files[0]
     try:
-        for record in tf.data.TFRecordDataset(file, stream.compression).take(1).as_numpy_iterator():
-            _check(record, f"{file}:0", features)
+        first = list(tf.data.TFRecordDataset(file, stream.compression).take(1).as_numpy_iterator())
     except tf.errors.OpError as error:
         raise ReaderError(
             "files",
@@ -173,6 +173,9 @@ def _check_first_record(stream: Stream, features: Mapping[str, Feature]) -> None
             f"{' compressed with gzip' if stream.compression else ''}: {str(error).splitlines()[0]}",
             "correct compression, or write the file again",
         ) from error
+    if not first:
+        raise ReaderError("files", f"{file} holds no record.", "write records into it, or leave it out")
+    _check(first[0], f"{file}:0", features)
 
 
 def _check(record: bytes, origin: str, features: Mapping[str, Feature]) -> None:

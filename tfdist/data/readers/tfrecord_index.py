@@ -73,7 +73,8 @@ class RecordIndex:
         if len(wrong):
             file, record = self.place(int(numbers[wrong[0]]))
             raise TrainingError(
-                f"{file} is damaged: the bytes of record {record}, from byte {begins[wrong[0]]} on, do not have"
+                f"{file} is damaged: the bytes of record {record}, from byte {begins[wrong[0]]} on, do not"
+                " have"
                 " the checksum they were written with.",
                 "write or copy the file again",
             )
@@ -142,7 +143,8 @@ def _check_lengths(
         )
     raise ReaderError(
         "files",
-        f"{file} is damaged: the length of record {wrong[0]}, at byte {offsets[wrong[0]] - _LENGTH.size}, does"
+        f"{file} is damaged: the length of record {wrong[0]}, at byte {offsets[wrong[0]] - _LENGTH.size},"
+        " does"
         " not have the checksum it was written with.",
         "write or copy the file again",
     )
