@@ -22,6 +22,12 @@ def dense(outputs: int = 1, activation: str | None = None, **arguments: Any) -> 
     )
 
 
+def deep() -> keras.Model:
+    """A network of nine layers, in which small differences grow."""
+    hidden = [layers.Dense(128, activation="relu", kernel_initializer="he_normal") for _ in range(8)]
+    return keras.Sequential([keras.Input((FEATURES,)), *hidden, layers.Dense(1)])
+
+
 def classifier(**arguments: Any) -> keras.Model:
     """Probabilities of three classes."""
     return dense(CLASSES, "softmax", **arguments)

@@ -12,9 +12,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tests.parity.compare import TOLERANCE
+from tfdist.step import keras_private
 from tfdist.training.trainer import Trainer
 
 SEED = 3
+LEAST_UPDATES = 8
 RESULT = ("iterations", "weights", "histories", "evaluated", "predicted")
 
 
@@ -35,6 +38,15 @@ class Problem:
             why.
         narrow: Whether it differs from another problem only in what happens within a replica, so that one way
             of having several replicas (`mirrored_2`) is enough to try it.
+        between: Called with the model before each further fit.
+        trains: Whether it is about training, and so makes at least `LEAST_UPDATES` updates.
+        tolerance: How far results may be apart; where it is not that of float32, `why` says why.
+        why: Reason of the tolerance, a half sentence.
+        same_parts: Whether float order alone moves results by more than the tolerance, so that the reference
+            is one device that adds the same parts in the same order. Solved with two replicas at most.
+        inexact: Where it is not exact: the strategy with the reason, a half sentence.
+        refused: Where it is refused: the strategy with the fix that the error names.
+        feature: What it tries, for readers; its name says it where this is left out.
     """
 
     name: str
@@ -46,6 +58,18 @@ class Problem:
     trainer: Mapping[str, Any] = field(default_factory=dict)
     keras_agrees_in: Sequence[str] = RESULT
     narrow: bool = False
+    between: Callable[[keras.Model], None] | None = None
+    trains: bool = True
+    tolerance: float = TOLERANCE
+    why: str = ""
+    same_parts: bool = False
+    inexact: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    feature: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.tolerance != TOLERANCE) != bool(self.why):
+            raise ValueError(f"{self.name}: another tolerance than {TOLERANCE} needs a reason, and only that")
 
     def __str__(self) -> str:
         return self.name
@@ -75,7 +99,9 @@ def solve(problem: Problem, strategy: Any, reevaluate: bool = False) -> dict[str
     keras.utils.set_random_seed(SEED)
     trainer = Trainer(problem.build, strategy, seed=SEED, **problem.trainer)
     histories = []
-    for fit in _fits(problem):
+    for number, fit in enumerate(_fits(problem)):
+        if number and problem.between is not None:
+            problem.between(trainer.model)
         history = trainer.fit(**problem.train(), **fit)
         histories.append({"epoch": history.epoch, **history.history})
     evaluated, predicted, plain = {}, [], {}
@@ -93,11 +119,18 @@ def solve(problem: Problem, strategy: Any, reevaluate: bool = False) -> dict[str
 def solve_with_keras(problem: Problem) -> dict[str, Any]:
     """Does the same with `keras.Model` alone, on one device; whole batches instead of micro-batches."""
     keras.utils.set_random_seed(SEED)
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(problem.trainer.get("precision", "float32"))
     model = problem.build()
+    keras.config.set_dtype_policy(policy)
     if "clip_global_norm" in problem.trainer:
-        model.optimizer.global_clipnorm = problem.trainer["clip_global_norm"]
+        keras_private.innermost_optimizer(model.optimizer).global_clipnorm = problem.trainer[
+            "clip_global_norm"
+        ]
     histories = []
-    for fit in _fits(problem):
+    for number, fit in enumerate(_fits(problem)):
+        if number and problem.between is not None:
+            problem.between(model)
         fit = dict(fit)
         size = fit.pop("global_batch_size", None)
         history = model.fit(**problem.train(), batch_size=size, **fit)

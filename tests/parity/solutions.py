@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.parity.kinds import KINDS, ON_ITS_OWN
+from tests.parity.kinds import WAVES, places
 from tests.processes import run_tasks
 from tfdist.cluster import Cluster
 
@@ -30,30 +30,39 @@ class Solutions:
 
     def of(self, kind: str, problem: str) -> list[dict[str, Any]]:
         """Gives the result of each task that has one: of the chief alone where workers are servers."""
+        found = self._results(kind, problem)
+        for result in found:
+            assert "error" not in result, f"{kind} could not solve {problem}:\n{result['traceback']}"
+        return found
+
+    def refusals(self, kind: str, problem: str) -> list[str]:
+        """Gives the error with which each task refuses a problem."""
+        found = self._results(kind, problem)
+        for result in found:
+            assert "error" in result, f"{kind} did not refuse {problem}"
+        return [result["error"] for result in found]
+
+    def _results(self, kind: str, problem: str) -> list[dict[str, Any]]:
         if kind not in self._failures:
             self._launch(kind)
         found = []
         for file in sorted(self._directory.glob(f"{kind}-*.jsonl")):
             found += [entry for line in file.open() if (entry := json.loads(line))["problem"] == problem]
         assert found, f"{kind} has no result of {problem}. {self._failures[kind]}"
-        for result in found:
-            assert "error" not in result, f"{kind} could not solve {problem}:\n{result['error']}"
         return found
 
     def _launch(self, kind: str) -> None:
-        """Lets a kind solve its problems; kinds that need one process only do so side by side."""
-        together = ON_ITS_OWN if kind in ON_ITS_OWN else (kind,)
-        together = tuple(name for name in together if self._wanted.get(name))
-        tasks = KINDS[kind].tasks or {"workers": len(together)}
-        problems = {name: list(self._wanted[name]) for name in together}
+        """Lets a kind solve its problems, and side by side with it the others of its wave."""
+        (wave,) = (wave for wave in WAVES if kind in wave)
+        wave = tuple(name for name in wave if self._wanted.get(name))
         failure = ""
         try:
             run_tasks(
                 RUN_PROBLEMS,
-                Cluster.local(**tasks),
-                args=[str(self._directory), json.dumps(problems)],
+                Cluster.local(workers=len(places(wave))),
+                args=[str(self._directory), json.dumps({name: list(self._wanted[name]) for name in wave})],
                 timeout=SECONDS_FOR_ALL,
             )
         except AssertionError as error:
             failure = str(error)
-        self._failures.update(dict.fromkeys(together, failure))
+        self._failures.update(dict.fromkeys(wave, failure))

@@ -224,67 +224,10 @@ def one_dropout_mask_each(strategy: Any) -> dict[str, Any]:
 
 
 def refusals(strategy: Any) -> dict[str, str]:
-    def stateful() -> keras.Model:
-        inputs = keras.Input(batch_shape=(4, 3, 2))
-        model = keras.Model(inputs, keras.layers.LSTM(2, stateful=True)(inputs))
-        model.compile("sgd", "mse")
-        return model
-
-    def synchronized() -> keras.Model:
-        layers = [
-            keras.Input((4,)),
-            keras.layers.BatchNormalization(synchronized=True),
-            keras.layers.Dense(1),
-        ]
-        model = keras.Sequential(layers)
-        model.compile("sgd", "mse")
-        return model
-
-    class Largest(keras.metrics.Metric):
-        def __init__(self) -> None:
-            super().__init__(name="largest")
-            self.value = self.add_variable((), "zeros", name="value")
-
-        def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-            self.value.assign(tf.maximum(self.value, tf.reduce_max(y_pred)))
-
-        def result(self) -> Any:
-            return self.value
-
-    class PerBatch(keras.metrics.Metric):
-        def __init__(self) -> None:
-            super().__init__(name="per_batch")
-            self.total = self.add_variable((), "zeros", name="total")
-            self.count = self.add_variable((), "zeros", name="count")
-
-        def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-            self.total.assign_add(tf.reduce_max(tf.abs(y_true - y_pred)))
-            self.count.assign_add(1)
-
-        def result(self) -> Any:
-            return self.total / self.count
-
+    """What no strategy does. `tests/parity/problems/refusals.py` has what some do."""
     cases: dict[str, Callable[[], Any]] = {
-        "accumulated own step": lambda: tfdist.fit(
-            TwoPlayersCompiled, X, strategy=strategy, accumulate_steps=2
-        ),
-        "accumulated synchronized": lambda: tfdist.fit(
-            synchronized, X, Y, strategy=strategy, accumulate_steps=2
-        ),
         "distributed twice": lambda: tfdist.fit(
             lambda: network(tfdist.DistributedOptimizer(keras.optimizers.SGD(0.1))), X, Y, strategy=strategy
-        ),
-        "accumulating optimizer": lambda: tfdist.fit(
-            lambda: network(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)), X, Y, strategy=strategy
-        ),
-        "not a sum": lambda: tfdist.fit(
-            lambda: network("sgd", metrics=[Largest()]), X, Y, strategy=strategy, verbose=0
-        ),
-        "stateful": lambda: tfdist.Trainer(stateful, strategy),
-        "counts batches": (
-            lambda: tfdist.Trainer(lambda: network("sgd", metrics=[PerBatch()]), strategy).evaluate(
-                X, Y, verbose=0
-            )
         ),
         "endless": (
             lambda: tfdist.Trainer(graph, strategy).evaluate(
@@ -312,12 +255,6 @@ def graph_without_loss() -> keras.Model:
     return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
 
 
-def TwoPlayersCompiled() -> keras.Model:
-    model = TwoPlayers()
-    model.compile()
-    return model
-
-
 def main(replicas: int) -> None:
     name, options = ("mirrored", {"logical_cpus": replicas}) if replicas > 1 else ("one_device", {})
     strategy = tfdist.make_strategy(name, **options)
@@ -328,7 +265,7 @@ def main(replicas: int) -> None:
         "averages overwrite, accumulated": trained(strategy, averaged, accumulate_steps=2),
         "graph": trained(strategy, graph),
         "eager": trained(strategy, eager),
-        "xla": trained(strategy, compiled_by_xla),
+        **({"xla": trained(strategy, compiled_by_xla)} if replicas == 1 else {}),
         "two players": two_players(strategy),
         "normalized spectrum": trained(strategy, normalized_spectrum),
         "kernels without decay": kernels_without_decay(strategy),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfdist.cluster import Cluster
 from tfdist.data.inputs import is_batched, is_dataset_fn, make_source, unpack_data
@@ -134,7 +135,7 @@ class Trainer:
                 " train_step of its own, which cannot be cut into micro-batches.",
                 "leave accumulate_steps out, or override compute_loss instead of train_step",
             )
-        if accumulate_steps > 1 and self.num_replicas > 1:
+        if accumulate_steps > 1 and not isinstance(self.strategy, tf.distribute.OneDeviceStrategy):
             _refuse_synchronized_normalization(self.model, accumulate_steps)
         if self.num_replicas > 1:
             _refuse_stateful_layers(self.model, self.num_replicas)

@@ -90,27 +90,72 @@ def source(name: str, x: Callable[[], Any], **arguments: Any) -> Problem:
 # Keras reads a batch to build the model with, which a generator or a shuffle does not give again; it also
 # shuffles by other numbers than we do. So it is no reference for those of an empty `keras_agrees_in`.
 PROBLEMS = [
-    source("dataset", dataset),
+    source(
+        "dataset",
+        dataset,
+        feature="a `tf.data.Dataset`",
+    ),
     # Keras counts a step at the end of such data.
-    source("dataset_of_unknown_length", unknown_cardinality, keras_agrees_in=RESULT[1:]),
-    source("dataset_with_weights", weighted_dataset, narrow=True),
-    source("dataset_that_shuffles", shuffled_dataset, keras_agrees_in=()),
-    source("sequence", Batches, narrow=True),
-    source("sequence_in_another_order", Batches, fit={"shuffle": True}, keras_agrees_in=()),
-    source("generator", generator, fit={"steps_per_epoch": 5}, keras_agrees_in=()),
-    Problem("frame", lambda: compiled(models.dense()), frame, narrow=True),
+    source(
+        "dataset_of_unknown_length",
+        unknown_cardinality,
+        keras_agrees_in=RESULT[1:],
+        feature="a dataset of unknown length",
+    ),
+    source(
+        "dataset_with_weights",
+        weighted_dataset,
+        narrow=True,
+        feature="a dataset with sample weights",
+    ),
+    source(
+        "dataset_that_shuffles",
+        shuffled_dataset,
+        keras_agrees_in=(),
+        feature="a dataset that shuffles by a seed",
+    ),
+    source(
+        "sequence",
+        Batches,
+        narrow=True,
+        feature="a `PyDataset`",
+    ),
+    source(
+        "sequence_in_another_order",
+        Batches,
+        fit={"shuffle": True},
+        keras_agrees_in=(),
+        narrow=True,
+        feature="a `PyDataset`, shuffled",
+    ),
+    source(
+        "generator",
+        generator,
+        fit={"steps_per_epoch": 5},
+        keras_agrees_in=(),
+        feature="a Python generator",
+    ),
+    Problem(
+        "frame",
+        lambda: compiled(models.dense()),
+        frame,
+        narrow=True,
+        feature="a pandas DataFrame",
+    ),
     Problem(
         "dict_of_inputs",
         lambda: compiled(named_columns()),
         lambda: dict(zip(("x", "y"), named_inputs(57), strict=True)),
         lambda: named_inputs(21, seed=1),
         narrow=True,
+        feature="arrays in a dict",
     ),
     Problem(
         "tensors",
         lambda: compiled(models.dense()),
         lambda: dict(zip(("x", "y"), map(tf.constant, data.regression(49)), strict=True)),
         narrow=True,
+        feature="tensors",
     ),
     Problem(
         "whole_numbers",
@@ -118,5 +163,6 @@ PROBLEMS = [
         lambda: dict(zip(("x", "y"), pixels(57), strict=True)),
         lambda: pixels(21, seed=1),
         narrow=True,
+        feature="uint8 pixels",
     ),
 ]

@@ -78,16 +78,35 @@ def fit_quality() -> Any:
 
 
 PROBLEMS = [
-    Problem("metrics_of_two_classes", binary_model, named(data.binary, 57), lambda: data.binary(21, seed=1)),
+    Problem(
+        "metrics_of_two_classes",
+        binary_model,
+        named(data.binary, 57),
+        lambda: data.binary(21, seed=1),
+        feature="AUC, F1, precision, counts, two metrics of your own",
+    ),
     Problem(
         "metrics_of_two_classes_accumulated",
         binary_model,
         named(data.binary, 33),
+        fit={"epochs": 3},
         trainer={"accumulate_steps": 2},
         narrow=True,
+        feature="the same with `accumulate_steps=2`",
     ),
-    Problem("metrics_of_three_classes", classifier, classes(57), lambda: data.classification(21, seed=1)),
     Problem(
-        "metrics_of_regression", fit_quality, weighted(57), lambda: data.weighted(21, seed=1), narrow=True
+        "metrics_of_three_classes",
+        classifier,
+        classes(57),
+        lambda: data.classification(21, seed=1),
+        feature="accuracies and IoU with class weights",
+    ),
+    Problem(
+        "metrics_of_regression",
+        fit_quality,
+        weighted(57),
+        lambda: data.weighted(21, seed=1),
+        narrow=True,
+        feature="R2, RMSE and MAE with sample weights",
     ),
 ]
