@@ -165,7 +165,7 @@ class TFRecordSection(ReaderSection):
     elsewhere (`gs://…`), are read from beginning to end.
     """
 
-    reader: Literal["tfrecord"]
+    reader: Literal["tfrecord"] = Field(description="Which reader.", examples=["tfrecord"])
     files: Names = _files("Files")
     validation_files: Names | None = _validation_files("Files")
     features: dict[str, FeatureSection] = Field(
@@ -207,7 +207,7 @@ class TFRecordSection(ReaderSection):
 class CSVSection(ReaderSection):
     """CSV files, read into the memory of each task."""
 
-    reader: Literal["csv"]
+    reader: Literal["csv"] = Field(description="Which reader.", examples=["csv"])
     files: Names = _files("Files")
     validation_files: Names | None = _validation_files("Files")
     inputs: Names | None = _inputs("Column", ". Left out: all that are neither labels nor weights")
@@ -224,8 +224,8 @@ class CSVSection(ReaderSection):
     columns: list[str] | None = Field(
         None,
         description=(
-            "Names for the columns, instead of those in the first line. Left out where there is no such line: "
-            "f0, f1, …"
+            "Names for the columns, instead of those in the first line. Left out where there is no such "
+            "line: f0, f1, …"
         ),
         examples=[["age", "height", "label"]],
     )
@@ -234,7 +234,7 @@ class CSVSection(ReaderSection):
 class NPZSection(ReaderSection):
     """NumPy archives, as `numpy.savez` writes them, read into the memory of each task."""
 
-    reader: Literal["npz"]
+    reader: Literal["npz"] = Field(description="Which reader.", examples=["npz"])
     files: Names = _files("Files")
     validation_files: Names | None = _validation_files("Files")
     inputs: Names = _inputs("Array")
@@ -256,7 +256,7 @@ class NPZSection(ReaderSection):
 class ImagesSection(ReaderSection):
     """Image files in a folder for each class, as for `keras.utils.image_dataset_from_directory`."""
 
-    reader: Literal["images"]
+    reader: Literal["images"] = Field(description="Which reader.", examples=["images"])
     folder: str = Field(
         min_length=1,
         description="The folder with the folders of the classes, from the current folder.",
@@ -305,7 +305,7 @@ class ImagesSection(ReaderSection):
 class ParquetSection(ReaderSection):
     """Parquet files, their columns read into the memory of each task."""
 
-    reader: Literal["parquet"]
+    reader: Literal["parquet"] = Field(description="Which reader.", examples=["parquet"])
     files: Names = _files("Files")
     validation_files: Names | None = _validation_files("Files")
     inputs: Names | None = _inputs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfdist.data.readers.each_row import each_row
 from tfdist.problems import nearest
 
 _STORED = {"bytes_list": "bytes", "float_list": "floats", "int64_list": "whole numbers"}
@@ -52,8 +54,7 @@ class Feature:
             numbers = tf.io.decode_raw(values, self.dtype)
             return tf.reshape(numbers, [tf.shape(values)[0], *self.shape])
         if self.encoding == "image":
-            signature = tf.TensorSpec(self.shape, self.dtype)
-            return tf.map_fn(self._decode_image, values, fn_output_signature=signature)
+            return each_row(self._decode_image, values, len(os.sched_getaffinity(0)))
         return values if self.dtype == "string" else tf.cast(values, self.dtype)
 
     def _decode_image(self, encoded: tf.Tensor) -> tf.Tensor:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfdist.data.readers.byte_rows import ByteRows
 from tfdist.data.readers.choice import arranged
+from tfdist.data.readers.each_row import each_row
 from tfdist.data.readers.errors import ReaderError
 from tfdist.data.readers.features import mistake_in_image
 from tfdist.data.readers.memory import CachedTable
@@ -144,8 +145,8 @@ class Images(ByteRows):
         return [self._files[number].read_bytes() for number in numbers]
 
     def decode(self, rows: tf.Tensor, numbers: tf.Tensor) -> tuple[Any, ...]:
-        """Decodes and resizes images, one after the other: they differ in size."""
-        images = tf.map_fn(self._image, rows, fn_output_signature=tf.TensorSpec(self._shape, tf.float32))
+        """Decodes and resizes images, each by itself: they differ in size."""
+        images = each_row(self._image, rows, self.parallel_reads)
         return arranged(images, None if self._labels is None else tf.gather(self._labels, numbers))
 
     def fault_in(self, row: bytes, number: int) -> str:

@@ -169,7 +169,8 @@ def _open_images(section: ImagesSection) -> tuple[Rows, Rows | None]:
             if more:
                 raise ReaderError(
                     "folder",
-                    f"{section.validation_folder} has classes that {section.folder} has not: {', '.join(more)}.",
+                    f"{section.validation_folder} has classes that {section.folder} has not:"
+                    f" {', '.join(more)}.",
                     "remove these folders, or list the classes wanted in classes",
                 )
     return train, validation
