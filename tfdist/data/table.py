@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist.data.source import batch_fingerprint
-from tfdist.errors import ConfigError
+from tfdist.errors import ConfigError, TfdistError
 
 
 class Table(ABC):
@@ -51,6 +51,11 @@ class Table(ABC):
     def origin(self, number: int) -> str:
         """Tells where a row comes from: a file and the row's number in it, as in `train-0.csv:17`."""
         return f"row {number}"
+
+    def find_fault(self, error: tf.errors.OpError) -> TfdistError | None:
+        """Looks for the row that may have made reading fail, after it has; None where all seem right."""
+        del error
+        return None
 
 
 class ArrayTable(Table):
@@ -119,6 +124,10 @@ class Subset(Table):
     def origin(self, number: int) -> str:
         """Tells where the table has the row from."""
         return self._table.origin(int(self._numbers[number]))
+
+    def find_fault(self, error: tf.errors.OpError) -> TfdistError | None:
+        """Lets the table look."""
+        return self._table.find_fault(error)
 
 
 def split(table: Table, fraction: float) -> tuple[Table, Table]:

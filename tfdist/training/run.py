@@ -93,7 +93,7 @@ def _run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None
             seed,
         )
     x, y, sample_weight = unpack_data(data["train"])
-    with explaining(config):
+    with explaining(config, data):
         history = trainer.fit(
             x,
             y,

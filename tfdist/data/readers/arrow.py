@@ -88,9 +88,8 @@ def _stacked(columns: Sequence[tuple[str, np.ndarray]], dtype: str, file: str) -
         if array.dtype.kind not in "biuf":
             raise ReaderError(
                 "inputs",
-                f"{file}: the column {name!r} holds text, such as {_first(array)!r}, and cannot stand in a"
-                " matrix"
-                " of numbers.",
+                f"{file}: the column {name!r} holds text, such as {str(_first(array))!r}, and cannot stand in"
+                " a matrix of numbers.",
                 "leave it out of inputs, or write stack: false and give the model an input for each column",
             )
     matrices = [array.reshape(len(array), -1).astype(dtype, copy=False) for _, array in columns]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfdist.data.readers.faults import register
 from tfdist.data.table import Table
 from tfdist.errors import TfdistError, TrainingError
 
@@ -22,7 +21,6 @@ class ByteRows(Table):
     def __init__(self) -> None:
         self._recent: collections.deque[np.ndarray] = collections.deque(maxlen=_RECENT)
         self._failure: TfdistError | None = None
-        register(self)
 
     @abstractmethod
     def fetch(self, numbers: np.ndarray) -> list[bytes]:
@@ -48,7 +46,11 @@ class ByteRows(Table):
         if self._failure is not None:
             return self._failure
         for numbers in reversed(self._recent):
-            for number, row in zip(numbers.tolist(), self.fetch(numbers), strict=True):
+            try:
+                rows = self.fetch(numbers)
+            except (TfdistError, OSError):
+                continue  # told when it is the cause
+            for number, row in zip(numbers.tolist(), rows, strict=True):
                 what = self.fault_in(row, number)
                 if what:
                     return TrainingError(

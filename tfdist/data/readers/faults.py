@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import Any, Protocol
+from typing import Any
 
+from tfdist.data.indexed import IndexedSource
+from tfdist.data.readers.stream import Stream
+from tfdist.data.table import Table
 from tfdist.errors import TfdistError
 
 
-class Readable(Protocol):
-    """Rows of files that can be looked through."""
-
-    def find_fault(self, error: Any) -> TfdistError | None:
-        """Gives what is wrong with the files, if that may have led to the error."""
-
-
-_in_use: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def register(rows: Readable) -> None:
-    """Remembers rows for as long as they are in use."""
-    _in_use.add(rows)
-
-
-def fault_behind(error: Any) -> TfdistError | None:
-    """Gives what is wrong with the files in use, where that may have led to an error of TensorFlow.
+def fault_behind(error: Any, data: Any) -> TfdistError | None:
+    """Gives what is wrong with files, where that may have led to an error of TensorFlow.
 
     Args:
         error: The `tf.errors.OpError`.
+        data: What was read: rows of files, or the source made of them.
     """
-    return next((fault for rows in list(_in_use) if (fault := rows.find_fault(error)) is not None), None)
+    rows = data.table if isinstance(data, IndexedSource) else data
+    return rows.find_fault(error) if isinstance(rows, Table | Stream) else None

@@ -55,7 +55,10 @@ class CachedTable(ArrayTable):
 
         with tf.device("CPU:0"):
             begins = tf.data.Dataset.range(0, table.rows, _CHUNK)
-            chunks = list(begins.map(read, num_parallel_calls=table.parallel_reads, deterministic=True))
+            try:
+                chunks = list(begins.map(read, num_parallel_calls=table.parallel_reads, deterministic=True))
+            except tf.errors.OpError as error:
+                raise table.find_fault(error) or error from error
             super().__init__(keras.tree.map_structure(lambda *parts: tf.concat(parts, 0), *chunks))
 
     def identity(self) -> str:

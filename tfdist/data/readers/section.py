@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import tensorflow as tf
 
@@ -52,7 +53,7 @@ def open_data(config: RunConfig, seed: int) -> dict[str, Source | Stream]:
     section, batch_size = config.data, config.train.global_batch_size
     assert isinstance(section, ReaderSection)
     assert batch_size is not None
-    with explaining(config):
+    with explaining(config, {}):
         train, validation = _open(section)
     opened: dict[str, Source | Stream] = {}
     for name, rows in (("train", train), ("validation", validation)):
@@ -75,18 +76,24 @@ def open_data(config: RunConfig, seed: int) -> dict[str, Source | Stream]:
 
 
 @contextlib.contextmanager
-def explaining(config: RunConfig) -> Iterator[None]:
-    """Names the key of the YAML file, or the row of a file, where reading fails inside."""
+def explaining(config: RunConfig, data: Mapping[str, Any]) -> Iterator[None]:
+    """Names the key of the YAML file, or the row of a file, where reading fails inside.
+
+    Args:
+        config: The configuration.
+        data: What is read inside, by name.
+    """
     try:
         yield
     except ReaderError as error:
         place = config.where("data", *error.argument.split(".", 1))
         raise ConfigError(f"{place}: {error.finding}", error.fix) from error
     except tf.errors.OpError as error:
-        fault = fault_behind(error)
-        if fault is None:
-            raise
-        raise fault from error
+        for rows in data.values():
+            fault = fault_behind(error, rows)
+            if fault is not None:
+                raise fault from error
+        raise
 
 
 def _open(section: ReaderSection) -> tuple[Rows, Rows | None]:

@@ -13,7 +13,6 @@ import tensorflow as tf
 from tfdist.data.dataset_fn import DataContext, DatasetFnSource
 from tfdist.data.order import epoch_order
 from tfdist.data.readers.errors import ReaderError
-from tfdist.data.readers.faults import register
 from tfdist.data.readers.memory import RowsInMemory
 from tfdist.data.source import Source
 from tfdist.errors import TfdistError, TrainingError
@@ -21,7 +20,7 @@ from tfdist.errors import TfdistError, TrainingError
 DEFAULT_SHUFFLE_BUFFER = 10_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Stream:
     """TFRecord files that are read from their beginning to their end.
 
@@ -47,9 +46,6 @@ class Stream:
     parallel_reads: int = 4
     prefetch: int = 4
     drop_remainder: bool = False
-
-    def __post_init__(self) -> None:
-        register(self)
 
     def source(self, context: DataContext, replicas: Sequence[int], shuffle: bool) -> Source:
         """Gives the source for one task.
