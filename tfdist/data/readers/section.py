@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -169,18 +170,23 @@ def _open_images(section: ImagesSection) -> tuple[Rows, Rows | None]:
         return train, None
     with _blaming({"folder": "validation_folder"}):
         if section.labels != "none" and section.classes is None:
-            options["classes"] = class_names(section.folder)
-        validation = read_images(section.validation_folder, size, **options)
-        if section.labels != "none" and section.classes is None:
-            more = sorted(set(class_names(section.validation_folder)) - set(options["classes"]))
-            if more:
-                raise ReaderError(
-                    "folder",
-                    f"{section.validation_folder} has classes that {section.folder} has not:"
-                    f" {', '.join(more)}.",
-                    "remove these folders, or list the classes wanted in classes",
-                )
-    return train, validation
+            options["classes"] = _same_classes(section.folder, section.validation_folder)
+        return train, read_images(section.validation_folder, size, **options)
+
+
+def _same_classes(folder: str, other: str) -> list[str]:
+    """Gives the classes of a folder, which another one has to have as well."""
+    classes = class_names(folder)
+    others = class_names(other) if os.path.isdir(other) else classes
+    for place, names, lacking in ((other, others, classes), (folder, classes, others)):
+        missing = sorted(set(lacking) - set(names))
+        if missing:
+            raise ReaderError(
+                "folder",
+                f"{other} has to have the classes of {folder}; in {place} there is no {', '.join(missing)}.",
+                "add or remove folders, or list the classes that count in classes",
+            )
+    return classes
 
 
 @contextlib.contextmanager
