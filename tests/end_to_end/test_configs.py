@@ -10,9 +10,12 @@ from tests.end_to_end.command import run
 TASKS = {
     "digits_one_device": [],
     "digits_mirrored": [],
+    "digits_large_batch": [],
     "digits_multi_worker": ["worker-0", "worker-1"],
     "digits_parameter_server": ["chief-0", "ps-0", "worker-0", "worker-1"],
 }
+BATCHES = {"digits_large_batch": 512}  # the others have 64
+UPDATES = {"digits_large_batch": 40 * 3, "digits_parameter_server": 20 * 23}  # the others 15 * 23
 
 
 @pytest.mark.parametrize("config", TASKS)
@@ -33,13 +36,12 @@ def test_trains_and_leaves_a_plain_model(config: str, tmp_path: Path) -> None:
     assert loss == pytest.approx(history["val_loss"][-1], abs=1e-5)
 
     described = json.loads((tmp_path / "run.json").read_text())
-    assert described["config"]["train"]["global_batch_size"] == 64
+    assert described["config"]["train"]["global_batch_size"] == BATCHES.get(config, 64)
     assert described["seed"] == 7
     assert {"tfdist", "tensorflow", "keras", "python"} <= set(described["versions"])
     logs = sorted(path.stem.removeprefix("log-") for path in tmp_path.glob("log-*.txt"))
     assert logs == TASKS[config]
-    steps = 23 * (20 if "parameter_server" in config else 15)
-    assert int(model.optimizer.iterations.numpy()) == steps
+    assert int(model.optimizer.iterations.numpy()) == UPDATES.get(config, 15 * 23)
 
 
 def test_a_run_repeats_with_its_seed(tmp_path: Path) -> None:

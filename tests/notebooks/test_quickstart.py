@@ -1,43 +1,23 @@
 """Runs the notebook in a real kernel and looks at what it found."""
 
-import json
-from pathlib import Path
-
-import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
-FACTS = """
-facts = {"histories": histories, "wrong": len(wrong), "rows": len(test_labels), "exit_code": exit_code}
-print(json.dumps(facts))
-"""
+from tests.notebooks.execution import errors, execute, figures, require_shows_a_whole_run
+
+NAME = "01_quickstart.ipynb"
+FACTS = '{"histories": histories, "wrong": len(wrong), "rows": len(test_labels), "exit_code": exit_code}'
 
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
-    """Gives the notebook after a run, and what it found, told by a cell added to it."""
-    home = tmp_path_factory.mktemp("home")  # the kernel's temporary files and settings
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(FACTS))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", str(home))
-        patch.delenv("TF_CONFIG", raising=False)
-        client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
-        client.execute()
-    return notebook, json.loads(notebook.cells[-1].outputs[0].text)
-
-
-def outputs(notebook):
-    return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return execute(NAME, FACTS, tmp_path_factory.mktemp("home"))
 
 
 def test_it_runs_without_errors_and_draws_its_figures(executed):
     notebook, facts = executed
-    assert not [output for output in outputs(notebook) if output.output_type == "error"]
-    figures = [output for output in outputs(notebook) if "image/png" in output.get("data", {})]
-    assert len(figures) == 3
+    assert not errors(notebook)
+    assert len(figures(notebook)) == 3
     assert facts["exit_code"] == 0
 
 
@@ -57,8 +37,4 @@ def test_the_network_can_read(executed):
 
 
 def test_the_committed_file_shows_a_whole_run_and_is_small():
-    assert NOTEBOOK.stat().st_size < 300_000
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    assert not [output for output in outputs(notebook) if output.get("name") == "stderr"]
+    require_shows_a_whole_run(NAME)
