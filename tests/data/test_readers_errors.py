@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,12 @@ CASES: dict[str, tuple[Callable[[Path], Any], str, str, str]] = {
         "'b' holds text, such as 'Rome'",
         "stack: false",
     ),
+    "fractions as whole numbers": (
+        lambda at: read_csv(at / "train-0.csv", labels="label", dtype="int32"),
+        "dtype",
+        "int32 would cut off",
+        "dtype: float32",
+    ),
     "no parquet": (lambda at: read_parquet(at / "text.parquet"), "files", "as a Parquet file", "again"),
     "no column of parquet": (
         lambda at: read_parquet(at / "train-0.parquet", "pixel"),
@@ -246,3 +253,13 @@ def test_fewer_files_than_tasks(at: Path) -> None:
 def test_labels_beside_rows_of_files(at: Path) -> None:
     with pytest.raises(ConfigError, match="y was given together with rows of files"):
         make_source(read_csv(at / "train-0.csv", labels="label"), np.zeros(1437))
+
+
+@pytest.mark.parametrize("read", [read_csv, read_parquet])
+def test_pyarrow_is_asked_for_where_it_is_missing(
+    read: Callable[..., Any], at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match="pyarrow, which is not installed") as caught:
+        read(at / "train-0.csv")
+    assert caught.value.fix == "pip install 'tfdist[readers]'"

@@ -24,7 +24,7 @@ Dtype = Literal[
     "bool",
     "string",
 ]
-Number = Literal["float32", "float64", "float16", "int32", "int64"]
+Number = Literal["float32", "int32", "int64"]
 Interpolation = Literal[
     "bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian", "mitchellcubic"
 ]
@@ -124,7 +124,7 @@ _STACK: Any = Field(
     ),
     examples=[False],
 )
-_MATRIX_DTYPE: Any = Field("float32", description="The type of that matrix.", examples=["float64"])
+_MATRIX_DTYPE: Any = Field("float32", description="The type of that matrix.", examples=["int64"])
 
 
 class FeatureSection(Section):

@@ -92,6 +92,13 @@ def _stacked(columns: Sequence[tuple[str, np.ndarray]], dtype: str, file: str) -
                 " a matrix of numbers.",
                 "leave it out of inputs, or write stack: false and give the model an input for each column",
             )
+        if dtype.startswith("int") and array.dtype.kind == "f":
+            raise ReaderError(
+                "dtype",
+                f"{file}: the column {name!r} holds numbers such as {float(_first(array))!r}, and {dtype}"
+                " would cut off what is behind the point.",
+                "write dtype: float32",
+            )
     matrices = [array.reshape(len(array), -1).astype(dtype, copy=False) for _, array in columns]
     return np.concatenate(matrices, axis=1)
 

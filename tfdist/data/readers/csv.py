@@ -32,7 +32,7 @@ def read_csv(
         labels: A column, or a list of them: y is then a dict by name.
         weights: The column with the weight of the row.
         stack: Whether a list of inputs becomes one matrix with a column for each, instead of a dict by name.
-        dtype: The type of that matrix.
+        dtype: The type of that matrix: `float32`, `int32` or `int64`.
         delimiter: What stands between two values.
         header: Whether the first line has the names of the columns.
         columns: Their names, where no line has them.

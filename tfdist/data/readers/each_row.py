@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import tensorflow as tf
+
+
+def processors() -> int:
+    """Gives how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def each_row(function: Callable[[tf.Tensor], tf.Tensor], rows: tf.Tensor, parallel_calls: int) -> tf.Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfdist.data.readers.each_row import each_row
+from tfdist.data.readers.each_row import each_row, processors
 from tfdist.problems import nearest
 
 _STORED = {"bytes_list": "bytes", "float_list": "floats", "int64_list": "whole numbers"}
@@ -54,7 +53,7 @@ class Feature:
             numbers = tf.io.decode_raw(values, self.dtype)
             return tf.reshape(numbers, [tf.shape(values)[0], *self.shape])
         if self.encoding == "image":
-            return each_row(self._decode_image, values, len(os.sched_getaffinity(0)))
+            return each_row(self._decode_image, values, processors())
         return values if self.dtype == "string" else tf.cast(values, self.dtype)
 
     def _decode_image(self, encoded: tf.Tensor) -> tf.Tensor:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfdist.data.readers.byte_rows import ByteRows
 from tfdist.data.readers.choice import arranged
-from tfdist.data.readers.each_row import each_row
+from tfdist.data.readers.each_row import each_row, processors
 from tfdist.data.readers.errors import ReaderError
 from tfdist.data.readers.features import mistake_in_image
 from tfdist.data.readers.memory import CachedTable
@@ -101,7 +101,7 @@ def read_images(
         aspect_ratio,
     )
     table.classes = names
-    table.parallel_reads = parallel_reads or len(os.sched_getaffinity(0))
+    table.parallel_reads = parallel_reads or processors()
     return CachedTable(table) if cache == "memory" else table
 
 

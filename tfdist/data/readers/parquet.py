@@ -30,7 +30,7 @@ def read_parquet(
         labels: A column, or a list of them: y is then a dict by name.
         weights: The column with the weight of the row.
         stack: Whether a list of inputs becomes one matrix with the columns side by side, instead of a dict.
-        dtype: The type of that matrix.
+        dtype: The type of that matrix: `float32`, `int32` or `int64`.
 
     Returns:
         Rows that `tfdist.fit` takes as `x`.

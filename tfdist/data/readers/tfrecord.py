@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import tensorflow as tf
 
 from tfdist.data.readers.byte_rows import ByteRows
 from tfdist.data.readers.choice import Choice, Names
+from tfdist.data.readers.each_row import processors
 from tfdist.data.readers.errors import ReaderError, unknown_name
 from tfdist.data.readers.features import Feature, mistake_in, parse
 from tfdist.data.readers.files import Patterns, identity_of, is_remote, matching_files
@@ -67,7 +67,7 @@ def read_tfrecord(
     known = {name: feature for name, feature in known.items() if name in used}
     names = matching_files(files)
     compressed = _compressed(names, compression)
-    reads = parallel_reads or len(os.sched_getaffinity(0))
+    reads = parallel_reads or processors()
     as_stream = (compressed or any(map(is_remote, names))) and cache == "none"
     for argument, value in (("shard", shard), ("shuffle_buffer", shuffle_buffer)):
         if value is not None and not as_stream:
