@@ -27,6 +27,7 @@ class Solutions:
         self._directory = directory
         self._wanted = wanted
         self._failures: dict[str, str] = {}
+        self._found: dict[str, dict[str, list[dict[str, Any]]]] = {}
 
     def of(self, kind: str, problem: str) -> list[dict[str, Any]]:
         """Gives the result of each task that has one: of the chief alone where workers are servers."""
@@ -43,11 +44,9 @@ class Solutions:
         return [result["error"] for result in found]
 
     def _results(self, kind: str, problem: str) -> list[dict[str, Any]]:
-        if kind not in self._failures:
+        if kind not in self._found:
             self._launch(kind)
-        found = []
-        for file in sorted(self._directory.glob(f"{kind}-*.jsonl")):
-            found += [entry for line in file.open() if (entry := json.loads(line))["problem"] == problem]
+        found = self._found[kind].get(problem, [])
         assert found, f"{kind} has no result of {problem}. {self._failures[kind]}"
         return found
 
@@ -66,3 +65,8 @@ class Solutions:
         except AssertionError as error:
             failure = str(error)
         self._failures.update(dict.fromkeys(wave, failure))
+        for name in wave:
+            self._found[name] = {}
+            for file in sorted(self._directory.glob(f"{name}-*.jsonl")):
+                for result in map(json.loads, file.open()):
+                    self._found[name].setdefault(result["problem"], []).append(result)

@@ -1,6 +1,7 @@
 """Pairs of a strategy and an option that do not go together: refused at once, with what to do instead.
 
-What no strategy does at all is in `tests/training/cases.py` too.
+More of what no strategy does is in `tests/training/cases.py`, `tests/step/test_learning_rate_in_fit.py` and
+`tests/step/test_large_batch_training.py`, which need no strategy to say so.
 """
 
 from __future__ import annotations
@@ -164,5 +165,29 @@ PROBLEMS = [
         "pass validation_data or validation_split, or leave validation_steps out",
         fit={"validation_steps": 2},
         feature="`validation_steps` without `validation_data`",
+    ),
+    refused(
+        "validation_freq_alone",
+        dense,
+        EVERYWHERE,
+        "pass validation_data or validation_split, or leave validation_freq out",
+        fit={"validation_freq": 2},
+        feature="`validation_freq` without `validation_data`",
+    ),
+    refused(
+        "steps_per_call_twice",
+        lambda: compiled(models.dense(), steps_per_execution=4),
+        EVERYWHERE,
+        "leave one of the two out",
+        trainer={"steps_per_call": 2},
+        feature="`steps_per_call` with another `steps_per_execution` of `compile`",
+    ),
+    refused(
+        "startup_timeout_too_late",
+        dense,
+        EVERYWHERE,
+        "pass startup_timeout to make_strategy instead",
+        trainer={"startup_timeout": 5.0},
+        feature="`startup_timeout` with a strategy that is made already",
     ),
 ]
