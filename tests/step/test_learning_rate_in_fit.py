@@ -155,6 +155,16 @@ def test_an_optimizer_with_a_schedule_is_refused():
     refused("the optimizer has a schedule of its own, a ExponentialDecay", keras.optimizers.SGD(schedule))
 
 
+def test_a_model_of_several_optimizers_is_refused():
+    def build_two():
+        model = build()
+        model.second_optimizer = keras.optimizers.Adam()
+        return model
+
+    with pytest.raises(ConfigError, match="but Sequential has 2 optimizers"):
+        tfdist.fit(build_two, X, Y, learning_rate=tfdist.LearningRate(0.1), verbose=0)
+
+
 @pytest.mark.parametrize(
     "callback",
     [keras.callbacks.ReduceLROnPlateau("loss"), keras.callbacks.LearningRateScheduler(lambda epoch: 0.1)],

@@ -53,6 +53,14 @@ class PlannedLearningRate:
                 f"learning_rate={plan!r} was given, but the model is compiled without an optimizer.",
                 "call model.compile(optimizer=…, loss=…)",
             )
+        optimizers = keras_private.optimizers_of(self._model)
+        if len(optimizers) > 1:
+            raise ConfigError(
+                f"learning_rate={plan!r} acts on the optimizer given to compile, but"
+                f" {type(self._model).__name__} has {len(optimizers)} optimizers.",
+                "give each of them a schedule, as in"
+                " keras.optimizers.SGD(plan.resolve(global_batch_size, steps_per_epoch, epochs))",
+            )
         own = rate_source(optimizer)
         if isinstance(own, keras.Variable):
             _log_if_replaced(optimizer, float(own.numpy()), plan)
