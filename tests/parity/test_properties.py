@@ -14,7 +14,7 @@ from tests.processes import MARK, ROOT
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["40"],
+        ["25"],
         pytest.param(
             ["300", "every"],
             marks=pytest.mark.skipif(
