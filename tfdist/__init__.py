@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfdist.cluster import Cluster, Task
+    from tfdist.data.dataset_fn import DataContext
+    from tfdist.data.position import Position
+    from tfdist.data.sampler import DistributedSampler
     from tfdist.errors import ClusterError, ConfigError, TfdistError, TrainingError
     from tfdist.step.distributed_optimizer import DistributedOptimizer
     from tfdist.step.lamb import LAMB
@@ -27,6 +30,9 @@ _HOMES = {
     "Cluster": "tfdist.cluster",
     "ClusterError": "tfdist.errors",
     "ConfigError": "tfdist.errors",
+    "DataContext": "tfdist.data.dataset_fn",
+    "DistributedSampler": "tfdist.data.sampler",
+    "Position": "tfdist.data.position",
     "LearningRate": "tfdist.step.learning_rate",
     "DistributedOptimizer": "tfdist.step.distributed_optimizer",
     "Task": "tfdist.cluster",
@@ -49,8 +55,11 @@ __all__ = [
     "Cluster",
     "ClusterError",
     "ConfigError",
+    "DataContext",
     "DistributedOptimizer",
+    "DistributedSampler",
     "LearningRate",
+    "Position",
     "Task",
     "TfdistError",
     "Trainer",

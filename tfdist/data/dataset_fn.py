@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfdist.data.batch import Part, row_count, take_part
-from tfdist.data.source import Source, as_batch, batch_fingerprint, require_plain_tensors
+from tfdist.data.source import READ_AHEAD, Source, as_it_is, batch_fingerprint
 from tfdist.data.split import part_bounds
 from tfdist.errors import ConfigError
 
@@ -97,8 +97,9 @@ class DatasetFnSource(Source):
                 "return dataset.batch(context.batch_size)",
             )
         self._pipelines.clear()
-        self._dataset = dataset.map(lambda *data: as_batch(data))
-        require_plain_tensors(self._dataset.element_spec)
+        if self.per_task:  # batches without rows would be no part
+            dataset = dataset.filter(as_it_is(lambda *data: row_count(data) > 0))
+        self._dataset = dataset
         spec = self._dataset.element_spec
         if self._read_spec is not None and not _same_types(spec, self._read_spec):
             raise ConfigError(
@@ -139,20 +140,13 @@ class DatasetFnSource(Source):
         if not self.per_task:
             return super().parts(replicas, total_replicas, fingerprint)
 
-        def split(*data: Any) -> tuple[tuple[Part, ...], tf.Tensor]:
-            taken = (
-                take_part(data, len(replicas), index, total=tf.constant(1.0))
-                for index in range(len(replicas))
-            )
-            return tuple(Part(part.data, part.rows, tf.constant(0.0)) for part in taken), batch_fingerprint(
-                data
-            )
+        def split(data: tuple[Any, ...]) -> tuple[tuple[Part, ...], tf.Tensor]:
+            count = len(replicas)
+            taken = (take_part(data, count, index, total=tf.constant(1.0)) for index in range(count))
+            parts = tuple(Part(part.data, part.rows, tf.constant(0.0)) for part in taken)
+            return parts, batch_fingerprint(data)
 
-        def finish(dataset: tf.data.Dataset) -> tf.data.Dataset:
-            filled = dataset.filter(lambda *data: row_count(data) > 0)
-            return filled.map(split, num_parallel_calls=1).prefetch(4)
-
-        return self.pipeline(("parts", *replicas), finish)
+        return self.pipeline(("parts", *replicas), split, READ_AHEAD)
 
     def stand_in(self) -> tuple[Any, ...]:
         """Gives a batch of one row of zeros, for a task that has no rows (left)."""

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfdist.data.batch import Part
 from tfdist.data.order import epoch_order
-from tfdist.data.source import Source, no_fingerprint, require_plain_tensors
+from tfdist.data.source import READ_AHEAD, Source, as_it_is, no_fingerprint, require_plain_tensors
 from tfdist.data.split import batch_count, part_bounds
 from tfdist.data.table import Table
 
@@ -37,7 +37,7 @@ class IndexedSource(Source):
         shuffle: bool,
         seed: int,
         drop_remainder: bool = False,
-        prefetch: int = 4,
+        prefetch: int = READ_AHEAD,
     ) -> None:
         super().__init__()
         self.table = table
@@ -69,7 +69,9 @@ class IndexedSource(Source):
         def read(index: tf.Tensor) -> tuple[Any, ...]:
             return self._read(*self._bounds(index))
 
-        return self._numbers(skip).map(read, num_parallel_calls=self.table.parallel_reads, deterministic=True)
+        return self._numbers(skip).map(
+            as_it_is(read), num_parallel_calls=self.table.parallel_reads, deterministic=True
+        )
 
     def parts(self, replicas: Sequence[int], total_replicas: int, fingerprint: bool) -> tf.data.Dataset:
         """Gives the current epoch as the parts of this task's replicas; see `Source.parts`."""
@@ -80,13 +82,14 @@ class IndexedSource(Source):
             bounds = [part_bounds(rows, total_replicas, replica) for replica in replicas]
             # A part without rows borrows one: layers, losses and metrics need not cope with batches of no
             # rows.
-            held = [(low := tf.minimum(first, rows - 1), tf.maximum(last, low + 1)) for first, last in bounds]
-            base = tf.reduce_min([low for low, _ in held])
-            data = self._read(begin + base, begin + tf.reduce_max([high for _, high in held]))
+            lows = [tf.minimum(first, rows - 1) for first, _ in bounds]
+            highs = [tf.maximum(last, low + 1) for low, (_, last) in zip(lows, bounds, strict=True)]
+            base = tf.reduce_min(lows)
+            data = self._read(begin + base, begin + tf.reduce_max(highs))
             if self.transform is not None:
                 data = self.transform(data)
             parts = []
-            for (first, last), (low, high) in zip(bounds, held, strict=True):
+            for (first, last), low, high in zip(bounds, lows, highs, strict=True):
                 own = keras.tree.map_structure(
                     lambda tensor, low=low, high=high: tensor[low - base : high - base], data
                 )
@@ -97,7 +100,9 @@ class IndexedSource(Source):
         def make() -> tf.data.Dataset:
             require_plain_tensors(self.pipeline().element_spec)
             reads = self.table.parallel_reads
-            dataset = self._numbers(self._skip).map(read, num_parallel_calls=reads, deterministic=True)
+            dataset = self._numbers(self._skip).map(
+                as_it_is(read), num_parallel_calls=reads, deterministic=True
+            )
             return dataset.prefetch(self._prefetch)
 
         return self._made_once(("parts", *replicas, total_replicas, fingerprint), make)

@@ -1,4 +1,4 @@
-"""Where in its data a run stands, so that another process can go on with the next row that is not read yet."""
+"""Where in its data a run stands, so that another process can go on with the next unread row."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Position:
             ) from error
 
     def checks(self, source: Source) -> bool:
-        """Tells whether the batch before the position has to be read, to see that it is the one from before."""
+        """Tells whether to read the batch before the position, to see that it is the one from before."""
         return self.batch > 0 and not source.order_is_known
 
     def require_fingerprint(self, found: float | None) -> None:

@@ -23,6 +23,11 @@ import tensorflow as tf
 from tfdist.data.batch import Part, take_part
 from tfdist.errors import ConfigError
 
+# Converting our own functions would take longer than many a small epoch.
+as_it_is = tf.autograph.experimental.do_not_convert
+
+READ_AHEAD = 4  # batches
+
 Transform = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 
@@ -58,7 +63,7 @@ class Source(ABC):
 
     @abstractmethod
     def global_batches(self, skip: int) -> tf.data.Dataset:
-        """Makes the dataset of batches, before `transform`; each iterator of it reads the current epoch.
+        """Makes the dataset of batches, as they come; each iterator of it reads the current epoch.
 
         Args:
             skip: Batches to leave out at the beginning.
@@ -90,16 +95,31 @@ class Source(ABC):
         """
 
     def pipeline(
-        self, key: Any = None, finish: Callable[[tf.data.Dataset], tf.data.Dataset] = lambda dataset: dataset
+        self,
+        key: Any = None,
+        convert: Callable[[tuple[Any, ...]], Any] = lambda data: data,
+        read_ahead: int = 0,
     ) -> tf.data.Dataset:
-        """Gives the dataset of global batches, finished in some way; made once, since making it takes longer
+        """Gives the dataset of batches, each converted in some way; made once, since making it takes longer
         than small epochs.
 
         Args:
             key: Names the way.
-            finish: Turns the dataset of batches `(x[, y[, sample_weight]])` into the one wanted.
+            convert: Turns a batch `(x[, y[, sample_weight]])` into what is wanted of it.
+            read_ahead: Batches to read ahead.
         """
-        return self._made_once(key, lambda: finish(self._transformed(self.global_batches(self._skip))))
+
+        def prepare(*data: Any) -> Any:
+            batch = as_batch(data)
+            return convert(batch if self.transform is None else self.transform(batch))
+
+        def make() -> tf.data.Dataset:
+            dataset = self.global_batches(self._skip)
+            require_plain_tensors(dataset.element_spec)
+            dataset = dataset.map(as_it_is(prepare), num_parallel_calls=1)
+            return dataset.prefetch(read_ahead) if read_ahead else dataset
+
+        return self._made_once(key, make)
 
     def parts(self, replicas: Sequence[int], total_replicas: int, fingerprint: bool) -> tf.data.Dataset:
         """Gives the current epoch as the parts that the replicas of this task work on.
@@ -115,14 +135,11 @@ class Source(ABC):
             scalar.
         """
 
-        def split(*data: Any) -> tuple[tuple[Part, ...], tf.Tensor]:
+        def split(data: tuple[Any, ...]) -> tuple[tuple[Part, ...], tf.Tensor]:
             parts = tuple(take_part(data, total_replicas, replica) for replica in replicas)
             return parts, batch_fingerprint(data) if fingerprint else no_fingerprint()
 
-        def finish(dataset: tf.data.Dataset) -> tf.data.Dataset:
-            return dataset.map(split, num_parallel_calls=1).prefetch(4)
-
-        return self.pipeline(("parts", *replicas, total_replicas, fingerprint), finish)
+        return self.pipeline(("parts", *replicas, total_replicas, fingerprint), split, READ_AHEAD)
 
     def batch_spec(self) -> tuple[Any, ...]:
         """Gives shapes and dtypes of a batch, to build the model with: a structure of things that have both.
@@ -151,13 +168,6 @@ class Source(ABC):
             with tf.device("CPU:0"):
                 self._pipelines[key] = make()
         return self._pipelines[key]
-
-    def _transformed(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        require_plain_tensors(dataset.element_spec)
-        if self.transform is None:
-            return dataset
-        transform = self.transform
-        return dataset.map(lambda *data: transform(data), num_parallel_calls=1)
 
 
 def ranks_of(spec: Any) -> tuple[int | None, ...]:

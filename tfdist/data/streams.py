@@ -21,7 +21,7 @@ class DatasetSource(Source):
 
     def __init__(self, dataset: tf.data.Dataset) -> None:
         super().__init__()
-        self._dataset = dataset.map(lambda *data: as_batch(data))
+        self._dataset = dataset
         cardinality = int(dataset.cardinality())
         self.batches = cardinality if cardinality >= 0 else None
         self.endless = cardinality == tf.data.INFINITE_CARDINALITY

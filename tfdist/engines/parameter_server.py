@@ -187,7 +187,7 @@ class ParameterServerEngine(Engine):
         metrics: MetricStates,
     ) -> BlockSteps:
         begin_reading(source, epoch, start)
-        dataset = source.pipeline("blocks", lambda batches: batches.prefetch(2 * self.max_steps_per_call))
+        dataset = source.pipeline("blocks", read_ahead=2 * self.max_steps_per_call)
         spec = dataset.element_spec
 
         def trace() -> tuple[Callable[..., Any], Callable[..., Any], list[str]]:
