@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
@@ -19,8 +18,7 @@ from absl import logging
 
 from tfdist.cluster import Cluster
 from tfdist.config import RunConfig
-from tfdist.config.data import ReaderSection
-from tfdist.errors import ConfigError, TrainingError
+from tfdist.errors import TrainingError
 from tfdist.strategies.registry import make_strategy
 
 _signals: list[int] = []  # that asked this task to end
@@ -52,11 +50,8 @@ def _run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None
     from tfdist.data.inputs import unpack_data
     from tfdist.data.readers.section import explaining
     from tfdist.engines.engine import engine_for
-    from tfdist.step.learning_rate import LearningRate
-    from tfdist.training.trainer import Trainer
+    from tfdist.training.from_config import load_data, make_trainer
 
-    if "" not in sys.path:  # a console script does not look for modules in the current folder
-        sys.path.insert(0, "")
     train = config.train
     options = config.strategy.model_dump(exclude={"kind"})
     strategy = make_strategy(
@@ -67,22 +62,8 @@ def _run_task(config: RunConfig, cluster: Cluster | None, workdir: Path) -> None
     engine = engine_for(strategy)
     seed = int(engine.agree(secrets.randbits(31) if train.seed is None else train.seed))
     keras.utils.set_random_seed(seed)
-    data = _load_data(config, seed)
-    trainer = Trainer(
-        lambda: _build(config, "model"),
-        engine,
-        optimizer=_make_optimizer(config),
-        loss=train.loss,
-        metrics=train.metrics or None,
-        loss_weights=train.loss_weights,
-        accumulate_steps=train.accumulate_steps,
-        clip_global_norm=train.clip_global_norm,
-        precision=train.precision,
-        synchronized_batch_norm=train.synchronized_batch_norm,
-        learning_rate=LearningRate.from_section(train.learning_rate) if train.learning_rate else None,
-        steps_per_call=train.steps_per_call,
-        seed=seed,
-    )
+    data = load_data(config, seed)
+    trainer = make_trainer(config, engine, seed)
     if trainer.is_chief:
         _write_json(workdir / "run.json", _describe_run(config, cluster, trainer.num_replicas, seed))
         logging.info(
@@ -130,102 +111,6 @@ def _end_on_signal(number: int, _: Any) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(128 + number)
-
-
-def _load_data(config: RunConfig, seed: int) -> Mapping[str, Any]:
-    from tfdist.data.inputs import is_batched
-    from tfdist.data.readers.section import open_data
-
-    if isinstance(config.data, ReaderSection):
-        return open_data(config, seed)
-    data = _build(config, "data")
-    where = config.where("data", "build")
-    if not isinstance(data, Mapping) or "train" not in data:
-        received = (
-            f"a mapping with the keys {list(data)}"
-            if isinstance(data, Mapping)
-            else repr(type(data).__name__)
-        )
-        raise ConfigError(
-            f"{where}: the function must return a mapping with the key train; it returned {received}.",
-            "return {'train': (x, y), 'validation': (x, y)}",
-        )
-    unknown = set(data) - {"train", "validation"}
-    if unknown:
-        raise ConfigError(
-            f"{where}: the function returned the keys {sorted(map(str, unknown))}, which nothing reads.",
-            "return the keys train and validation only",
-        )
-    if not is_batched(data["train"]) and config.train.global_batch_size is None:
-        raise ConfigError(
-            f"{config.where('train')}: global_batch_size is missing, and {where} gives arrays, which have no"
-            " batches of their own.",
-            "add global_batch_size: 64",
-        )
-    return data
-
-
-def _build(config: RunConfig, section: str) -> Any:
-    """Calls the function that `model.build` or `data.build` names."""
-    chosen = getattr(config, section)
-    module_name, _, path = chosen.build.partition(":")
-    try:
-        target: Any = importlib.import_module(module_name)
-        for name in path.split("."):
-            target = getattr(target, name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"{config.where(section, 'build')}: {chosen.build} cannot be loaded: {error}",
-            f"`python -c 'import {module_name}'` in this folder shows where it fails",
-        ) from error
-    try:
-        return target(**chosen.args)
-    except TypeError as error:
-        if (
-            error.__traceback__ is not None and error.__traceback__.tb_next is None
-        ):  # the call itself, not the body
-            raise ConfigError(
-                f"{config.where(section, 'args')}: {chosen.build} does not take these arguments: {error}",
-                f"correct {section}.args",
-            ) from error
-        raise
-
-
-def _make_optimizer(config: RunConfig) -> Any:
-    import keras
-
-    from tfdist.problems import nearest
-    from tfdist.step.lamb import LAMB
-    from tfdist.step.lars import LARS
-
-    chosen = config.train.optimizer
-    if chosen is None:
-        return None
-    known = {
-        name.lower(): value
-        for name, value in vars(keras.optimizers).items()
-        if isinstance(value, type) and issubclass(value, keras.optimizers.Optimizer) and name != "Optimizer"
-    }
-    known |= {"lars": LARS, "lamb": LAMB}  # Keras's Lamb decays weights otherwise than the paper
-    if chosen.name.lower() not in known:
-        meant = nearest(chosen.name.lower(), known)
-        raise ConfigError(
-            f"{config.where('train', 'optimizer')}: Keras has no optimizer {chosen.name!r}.",
-            f"did you mean {meant}?" if meant else f"use one of {', '.join(sorted(known))}",
-        )
-    try:
-        return known[chosen.name.lower()](**chosen.arguments)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"{config.where('train', 'optimizer')}: {chosen.name} cannot be made with {chosen.arguments!r}:"
-            f" {error}",
-            f"its arguments are those of {_public_name(known[chosen.name.lower()])}",
-        ) from error
-
-
-def _public_name(optimizer: type) -> str:
-    package = "tfdist" if optimizer.__module__.startswith("tfdist.") else "keras.optimizers"
-    return f"{package}.{optimizer.__name__}"
 
 
 def _describe_run(config: RunConfig, cluster: Cluster | None, replicas: int, seed: int) -> dict[str, Any]:
