@@ -18,6 +18,12 @@ class StrategyOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def one_reader(options: Any, cluster: Cluster | None) -> dict[str, int]:
+    """Says that one process reads all data, for one replica."""
+    del options
+    return {"this process" if cluster is None else str(cluster.chief): 1}
+
+
 @dataclass(frozen=True)
 class StrategyKind:
     """One way of training that users choose by name.
@@ -36,6 +42,9 @@ class StrategyKind:
         replicas_divisor: `(options, cluster)` gives a number that certainly divides the number of replicas,
             as far as can be known without looking at devices. Used to refuse impossible batch sizes before
             TensorFlow loads.
+        replicas_of_readers: `(options, cluster)` gives the names of the tasks that read data, in the order of
+            their replicas, and how many replicas each has, as far as this machine tells. For `tfdist data
+            report`; may import TensorFlow.
     """
 
     name: str
@@ -46,3 +55,4 @@ class StrategyKind:
     engine_options: Callable[[Any], dict[str, Any]] = lambda options: {}
     check_cluster: Callable[[Any, Cluster | None], tuple[str, str] | None] = any_cluster
     replicas_divisor: Callable[[Any, Cluster | None], int] = lambda options, cluster: 1
+    replicas_of_readers: Callable[[Any, Cluster | None], dict[str, int]] = one_reader

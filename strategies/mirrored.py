@@ -85,6 +85,14 @@ def _replicas_divisor(options: Options, cluster: Cluster | None) -> int:
     return len(options.devices) if options.devices else 1
 
 
+def _replicas_of_readers(options: Options, cluster: Cluster | None) -> dict[str, int]:
+    import tensorflow as tf
+
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    replicas = len(options.devices) if options.devices else gpus or options.logical_cpus or 1
+    return {"this process" if cluster is None else str(cluster.chief): replicas}
+
+
 KIND = StrategyKind(
     name="mirrored",
     summary="Several GPUs of one machine.",
@@ -92,4 +100,5 @@ KIND = StrategyKind(
     create=create,
     check_cluster=one_task,
     replicas_divisor=_replicas_divisor,
+    replicas_of_readers=_replicas_of_readers,
 )

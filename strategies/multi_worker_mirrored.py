@@ -60,6 +60,13 @@ def _replicas_divisor(options: Options, cluster: Cluster | None) -> int:
     return len(cluster.training_tasks) if cluster is not None else 1
 
 
+def _replicas_of_readers(options: Options, cluster: Cluster | None) -> dict[str, int]:
+    import tensorflow as tf
+
+    each = len(tf.config.list_physical_devices("GPU")) or 1  # as on this machine; on CPUs always one
+    return {str(task): each for task in cluster.training_tasks} if cluster else {"this process": each}
+
+
 KIND = StrategyKind(
     name="multi_worker_mirrored",
     summary="Several machines in step with one another, each with any number of GPUs.",
@@ -67,4 +74,5 @@ KIND = StrategyKind(
     create=create,
     check_cluster=workers_in_step,
     replicas_divisor=_replicas_divisor,
+    replicas_of_readers=_replicas_of_readers,
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tfdist.data.dataset_fn import DataContext
     from tfdist.data.position import Position
     from tfdist.data.sampler import DistributedSampler
+    from tfdist.diagnose.data_report import data_report
     from tfdist.errors import ClusterError, ConfigError, TfdistError, TrainingError
     from tfdist.step.distributed_optimizer import DistributedOptimizer
     from tfdist.step.lamb import LAMB
@@ -39,6 +40,7 @@ _HOMES = {
     "TfdistError": "tfdist.errors",
     "Trainer": "tfdist.training.trainer",
     "TrainingError": "tfdist.errors",
+    "data_report": "tfdist.diagnose.data_report",
     "fit": "tfdist.training.fit",
     "make_strategy": "tfdist.strategies.registry",
 }
@@ -64,6 +66,7 @@ __all__ = [
     "TfdistError",
     "Trainer",
     "TrainingError",
+    "data_report",
     "fit",
     "make_strategy",
 ]

@@ -199,6 +199,35 @@ def _parser() -> _Parser:
         )
         each.add_argument("--task", metavar="TYPE:INDEX", help="as this task, such as worker:1")
 
+    data = add("data", "Look at the data.")
+    add_data = data.add_commands("report")
+    report = add_data(
+        "report",
+        "Show which task reads which rows, whether each row is read once, and whether the input keeps up.",
+        epilog=_EXIT_CODES,
+    )
+    report.add_argument("config", metavar="CONFIG", help="the YAML file")
+    report.add_argument(
+        "--set",
+        metavar="A.B=C",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="replace a value of the file; can be given several times",
+    )
+    report.add_argument("--epoch", metavar="N", type=int, default=0, help="which epoch, from 0")
+    report.add_argument(
+        "--seconds",
+        metavar="S",
+        type=float,
+        default=1.0,
+        help="how long to time each task's reading, and training; 0 for not at all; by default, 1",
+    )
+    report.add_argument(
+        "--json", metavar="FILE", type=Path, help="write the report, with all row numbers, there"
+    )
+    report.set_defaults(run=_data_report)
+
     schema = add("schema", "Print the JSON Schema of the YAML file, for editors.")
     schema.add_argument("--markdown", action="store_true", help="print docs/yaml.md instead")
     schema.set_defaults(run=_schema)
@@ -254,6 +283,29 @@ def _cluster_check(options: argparse.Namespace) -> int:
     text, all_answered = check(options.config, options.task, options.timeout)
     print(text)
     return EXIT_DONE if all_answered else EXIT_CLUSTER
+
+
+def _data_report(options: argparse.Namespace) -> int:
+    from tfdist.config import load
+    from tfdist.strategies.registry import kinds
+
+    if options.epoch < 0 or not options.seconds >= 0:
+        raise ConfigError(
+            f"tfdist data report: --epoch {options.epoch}, --seconds {options.seconds:g}: one is below 0.",
+            "leave them out, or count epochs from 0",
+        )
+    load(options.config, options.overrides, kinds=kinds())  # mistakes show before anything else is loaded
+    from tfdist.launch.tensorflow_import import import_tensorflow
+
+    import_tensorflow()
+    from tfdist.diagnose.data_report import data_report
+
+    report = data_report(options.config, options.overrides, epoch=options.epoch, seconds=options.seconds)
+    print(report)
+    if options.json:
+        options.json.write_text(json.dumps(report.to_dict()) + "\n")
+    wrong = any(epoch.twice or epoch.never for epoch in report.parts.values())
+    return EXIT_FAILED if wrong else EXIT_DONE
 
 
 def _schema(options: argparse.Namespace) -> int:
