@@ -204,7 +204,9 @@ def _parser() -> _Parser:
     report = add_data(
         "report",
         "Show which task reads which rows, whether each row is read once, and whether the input keeps up.",
-        epilog=_EXIT_CODES,
+        epilog=_EXIT_CODES.replace(
+            "training failed", "a row is read more than once, or never; or reading failed"
+        ),
     )
     report.add_argument("config", metavar="CONFIG", help="the YAML file")
     report.add_argument(

@@ -51,7 +51,7 @@ class Position:
             return cls(**given)
         except TypeError as error:
             raise ConfigError(
-                f"This is no position in the data: {dict(given)!r} ({error}).",
+                f"This is no position in the data: {given!r} ({error}).",
                 "pass what Trainer.position gave",
             ) from error
 

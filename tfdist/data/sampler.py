@@ -121,6 +121,8 @@ class DistributedSampler:
                     f" {name}={own[name]!r}, so the next rows would be others.",
                     f"make the sampler with {name}={state.get(name)!r}",
                 )
+        for name in ("epoch", "next_batch"):
+            _require(name, state.get(name), 0)
         self._epoch, self._next = int(state["epoch"]), int(state["next_batch"])
 
 

@@ -14,6 +14,7 @@ from tfdist.config import RunConfig, load
 from tfdist.data.dataset_fn import DataContext
 from tfdist.data.inputs import is_batched, is_dataset_fn, make_source, unpack_data
 from tfdist.data.readers.section import explaining
+from tfdist.data.readers.stream import Stream
 from tfdist.data.source import Source
 from tfdist.diagnose.reading import Epoch, Reader, describe_files, read_epoch
 from tfdist.diagnose.speed import input_speed, step_speed
@@ -160,6 +161,9 @@ def data_report(
             for name in ("train", "validation")
             if name in data
         }
+        for name, part in parts.items():
+            if isinstance(data[name], Stream) and data[name].drop_remainder:
+                part.never = None  # what each task leaves out at its end is meant to be
         source = _maker(loaded, data, "train", seed)
         rates, step = {}, None
         if seconds > 0:
@@ -224,7 +228,7 @@ def _lines_of(name: str, epoch: Epoch) -> list[str]:
         for number in range(batches)
     ]
     rows = sum(sizes)
-    head = f"{name}: {rows:,} rows in {batches:,} global batches"
+    head = f"{name}: {rows:,} rows in {batches:,} global batch{'' if batches == 1 else 'es'}"
     if sizes:
         head += f" of {sizes[0]:,}" + ("" if sizes[-1] == sizes[0] else f", the last of {sizes[-1]:,}")
     lines = [head if epoch.complete else f"{head} (the data has no end; only these were read)"]
@@ -252,12 +256,13 @@ def _lines_of(name: str, epoch: Epoch) -> list[str]:
 
 def _verdict(epoch: Epoch) -> str:
     found = []
-    if epoch.twice:
-        found.append(f"{epoch.twice:,} rows are read more than once")
-    if epoch.never:
-        found.append(f"{epoch.never:,} rows are never read")
+    for count, how in ((epoch.twice, "read more than once"), (epoch.never, "never read")):
+        if count:
+            found.append(f"{count:,} row{' is' if count == 1 else 's are'} {how}")
     if found:
         return f"WRONG: {' and '.join(found)}. Fix: give each row to one task, as context.shard(dataset) does"
+    if not epoch.complete:
+        return "no row is in two tasks, as far as was read"
     if epoch.never is None:
         return "no row is in two tasks; whether any is left out, the data does not tell"
     return "every row is read once: none twice, none left out"

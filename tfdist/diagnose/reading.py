@@ -65,8 +65,9 @@ class Epoch:
 
     Attributes:
         readings: One for each replica.
-        twice: Rows that were read more than once, or that tasks which read by themselves have in common.
-        never: Rows that were not read; None where only the data itself knows how many there are.
+        twice: Rows that are read more than once. Of tasks that read by themselves: rows that several of them
+            read, more often than one task would that reads alone.
+        never: Rows that are not read; None where the data does not tell.
         complete: Whether the whole epoch was looked at.
     """
 
@@ -118,46 +119,89 @@ def _by_number(source: IndexedSource, readers: list[Reader], epoch: int) -> Epoc
 def _by_reading(
     make: Callable[[Reader], Source], readers: list[Reader], epoch: int, most_batches: int | None
 ) -> Epoch:
-    readings: list[Reading] = []
-    seen: list[Counter[bytes]] = []
-    per_task, complete, known = False, True, None
+    source = make(readers[0])
+    if not source.per_task:
+        # One reading for all tasks, since a dataset that shuffles has another order in the next. The parts of a
+        # batch do not overlap, and hold all of it.
+        readings, _, complete = _read(source, readers, epoch, most_batches)
+        return Epoch(readings, 0, 0 if complete else None, complete)
+    readings, seen, complete = [], [], True
     for reader in readers:
-        source = make(reader)
-        per_task = source.per_task
-        known = source.rows
-        source.begin_epoch(epoch)
-        own = [Reading(reader.task, replica) for replica in reader.replicas]
-        found: Counter[bytes] = Counter()
-        for number, (parts, _) in enumerate(
-            source.parts(reader.replicas, reader.context.total_replicas, fingerprint=False)
-        ):
-            if number == most_batches:
-                complete = False
-                break
-            for reading, part in zip(own, parts, strict=True):
-                rows = int(part.rows)
-                reading.batches.append(rows)
-                if rows:
-                    _note(found, reading, part.data)
+        own, found, whole = _read(make(reader), [reader], epoch, most_batches)
         readings += own
         seen.append(found)
-    twice = 0
-    if per_task:  # else the parts of a batch cannot overlap, and equal rows are rows of the data
-        tasks_with = Counter(row for found in seen for row in found)
-        twice = sum(1 for count in tasks_with.values() if count > 1)
-    never = None if known is None or not complete else known - sum(reading.rows for reading in readings)
-    return Epoch(readings, twice, never, complete)
+        complete = complete and whole
+    alone = _read_alone(make, epoch) if complete else None
+    return Epoch(readings, *_compare(seen, alone), complete)
+
+
+def _read(
+    source: Source, readers: list[Reader], epoch: int, most_batches: int | None
+) -> tuple[list[Reading], Counter[bytes], bool]:
+    """Reads an epoch: what each replica reads, how often each row comes, and whether that is all."""
+    if epoch:
+        source.restore(epoch, begun=False)
+    source.begin_epoch(epoch)
+    readings = [Reading(reader.task, replica) for reader in readers for replica in reader.replicas]
+    replicas = [reading.replica for reading in readings]
+    found: Counter[bytes] = Counter()
+    dataset = source.parts(replicas, readers[0].context.total_replicas, fingerprint=False)
+    for number, (parts, _) in enumerate(dataset):
+        if number == most_batches:
+            return readings, found, False
+        for reading, part in zip(readings, parts, strict=True):
+            rows = int(part.rows)
+            reading.batches.append(rows)
+            if rows:
+                _note(found, reading, part.data)
+    return readings, found, True
+
+
+def _read_alone(make: Callable[[Reader], Source], epoch: int) -> Counter[bytes] | None:
+    """Gives the rows that one task reads which is alone; None where it has no end."""
+    source = make(Reader("alone", DataContext(), (0,)))
+    if source.endless:
+        return None
+    source.begin_epoch(epoch)
+    found: Counter[bytes] = Counter()
+    for data in source.pipeline():
+        found.update(_digests(data))
+    return found
+
+
+def _compare(seen: list[Counter[bytes]], alone: Counter[bytes] | None) -> tuple[int, int | None]:
+    """Gives how many rows are read more than once, and how many never.
+
+    Args:
+        seen: The rows of each task, and how often it reads each.
+        alone: Those of one task that is alone. It tells what there is, unless it is told other rows: where
+            rows are changed at random, or chosen by the task's number only.
+    """
+    together: Counter[bytes] = sum(seen, Counter())
+    tasks_with = Counter(row for found in seen for row in found)
+    shared = [row for row, tasks in tasks_with.items() if tasks > 1]
+    if alone is None or not together.keys() <= alone.keys():
+        return len(shared), None
+    return sum(together[row] > alone[row] for row in shared), (alone - together).total()
 
 
 def _note(found: Counter[bytes], reading: Reading, data: tuple[Any, ...]) -> None:
+    digests = _digests(data)
+    found.update(digests)
+    for row in range(min(len(digests), FIRST_ROWS - len(reading.first))):
+        reading.first.append(_shown(data, row))
+
+
+def _digests(data: tuple[Any, ...]) -> list[bytes]:
+    """Gives a short name for what each row of a batch holds."""
     arrays = [np.asarray(leaf) for leaf in keras.tree.flatten(data)]
+    digests = []
     for row in range(len(arrays[0])):
         digest = hashlib.blake2b(digest_size=12)
         for array in arrays:
             digest.update(array[row].tobytes() if array.dtype != object else repr(array[row]).encode())
-        found[digest.digest()] += 1
-        if len(reading.first) < FIRST_ROWS:
-            reading.first.append(_shown(data, row))
+        digests.append(digest.digest())
+    return digests
 
 
 def _shown(data: tuple[Any, ...], row: int) -> str:
