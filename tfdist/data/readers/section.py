@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import tensorflow as tf
-
 from tfdist.config import RunConfig
 from tfdist.config.data import (
     CSVSection,
@@ -22,7 +20,7 @@ from tfdist.config.data import (
 from tfdist.data.indexed import IndexedSource
 from tfdist.data.readers.csv import read_csv
 from tfdist.data.readers.errors import ReaderError
-from tfdist.data.readers.faults import fault_behind
+from tfdist.data.readers.faults import naming_faults
 from tfdist.data.readers.images import class_names, read_images
 from tfdist.data.readers.npz import read_npz
 from tfdist.data.readers.parquet import read_parquet
@@ -85,16 +83,11 @@ def explaining(config: RunConfig, data: Mapping[str, Any]) -> Iterator[None]:
         data: What is read inside, by name.
     """
     try:
-        yield
+        with naming_faults(*data.values()):
+            yield
     except ReaderError as error:
         place = config.where("data", *error.argument.split(".", 1))
         raise ConfigError(f"{place}: {error.finding}", error.fix) from error
-    except tf.errors.OpError as error:
-        for rows in data.values():
-            fault = fault_behind(error, rows)
-            if fault is not None:
-                raise fault from error
-        raise
 
 
 def _open(section: ReaderSection) -> tuple[Rows, Rows | None]:
