@@ -121,8 +121,8 @@ def _by_reading(
 ) -> Epoch:
     source = make(readers[0])
     if not source.per_task:
-        # One reading for all tasks, since a dataset that shuffles has another order in the next. The parts of a
-        # batch do not overlap, and hold all of it.
+        # One reading for all tasks, since a dataset that shuffles has another order in the next. The parts of
+        # a batch do not overlap, and hold all of it.
         readings, _, complete = _read(source, readers, epoch, most_batches)
         return Epoch(readings, 0, 0 if complete else None, complete)
     readings, seen, complete = [], [], True
@@ -182,7 +182,7 @@ def _compare(seen: list[Counter[bytes]], alone: Counter[bytes] | None) -> tuple[
     shared = [row for row, tasks in tasks_with.items() if tasks > 1]
     if alone is None or not together.keys() <= alone.keys():
         return len(shared), None
-    return sum(together[row] > 9 for row in shared), 0
+    return sum(together[row] > alone[row] for row in shared), (alone - together).total()
 
 
 def _note(found: Counter[bytes], reading: Reading, data: tuple[Any, ...]) -> None:
