@@ -144,7 +144,7 @@ def data_report(
     Example:
         >>> report = data_report("configs/digits_multi_worker.yaml", seconds=0)
         >>> [(reading.task, reading.rows) for reading in report.parts["train"].readings]
-        [('worker:0', 713), ('worker:1', 724)]
+        [('worker:0', 718), ('worker:1', 719)]
     """
     loaded = load(str(config), overrides, kinds=kinds())
     seed = secrets.randbits(31) if loaded.train.seed is None else loaded.train.seed
