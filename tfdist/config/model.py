@@ -125,7 +125,7 @@ class TrainSection(Section):
         None,
         description=(
             "Rows in one optimizer update, over all replicas and micro-batches. May be left "
-            "out only where `train` is a `tf.data.Dataset` that is batched already."
+            "out only where the data comes in batches of its own, as a `tf.data.Dataset` does."
         ),
         examples=[64],
     )
