@@ -36,9 +36,10 @@ class DataSection(Section):
     build: BuildPath = Field(
         description=(
             "Function that returns a mapping with the key `train` and, if there is any, "
-            "`validation`, as `module:function`. Each is a tuple of arrays `(x, y)` or `(x, y, sample_weight)`, "
-            "or anything else that `fit` takes as `x`: a `tf.data.Dataset`, a `keras.utils.PyDataset`, a "
-            "function that makes the pipeline of one task. Every task gets the same; tfdist gives each its part."
+            "`validation`, as `module:function`. Each is a tuple of arrays `(x, y)` or `(x, y, "
+            "sample_weight)`, or anything else that `fit` takes as `x`: a `tf.data.Dataset`, a "
+            "`keras.utils.PyDataset`, a function that makes the pipeline of one task. Every task gets the "
+            "same; tfdist gives each its part."
         ),
         examples=["my_data:load"],
     )
