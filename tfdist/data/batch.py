@@ -43,13 +43,26 @@ def take_part(data: Any, parts: int, index: int | tf.Tensor, total: tf.Tensor | 
         The part. Where it has no row of its own it holds the first row of `data`, with `rows` and `share` 0.
     """
     rows = row_count(data)
-    begin, end = part_bounds(rows, parts, index)
-    own = end - begin
-    # max(): layers, losses and metrics do not have to cope with batches of no rows; the share of 0 undoes the
-    # row.
-    begin = tf.minimum(begin, tf.maximum(rows - 1, 0))
-    end = tf.maximum(end, begin + 1)
+    begin, end, own = held_rows(rows, parts, index)
     part = keras.tree.map_structure(lambda tensor: tensor[begin:end], data)
     own_rows = tf.cast(own, tf.float32)
     whole = tf.cast(rows, tf.float32) if total is None else total
     return Part(part, own_rows, tf.math.divide_no_nan(own_rows, whole))
+
+
+def held_rows(rows: tf.Tensor, parts: int, index: int | tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Gives the rows that part `index` of a batch holds: its own, or one that it borrows where it has none.
+
+    Layers, losses and metrics then do not have to cope with batches of no rows; a share of 0 undoes the row.
+
+    Args:
+        rows: Rows of the batch, int64.
+        parts: How many parts it is cut into.
+        index: Which part.
+
+    Returns:
+        The first row held, the row after the last one, and how many of them are the part's own.
+    """
+    begin, end = part_bounds(rows, parts, index)
+    first = tf.minimum(begin, tf.maximum(rows - 1, 0))
+    return first, tf.maximum(end, first + 1), end - begin

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from tfdist.data.batch import Part
+from tfdist.data.batch import Part, held_rows
 from tfdist.data.order import epoch_order
 from tfdist.data.source import READ_AHEAD, Source, as_it_is, no_fingerprint, require_plain_tensors
 from tfdist.data.split import batch_count, part_bounds
@@ -41,27 +44,34 @@ class IndexedSource(Source):
     ) -> None:
         super().__init__()
         self.table = table
-        self.rows_per_batch = batch_size
+        self.rows_per_batch = self._batch_size = batch_size
         self.batches = table.rows // batch_size if drop_remainder else batch_count(table.rows, batch_size)
         self.rows = min(table.rows, self.batches * batch_size)
         self._shuffle = shuffle and table.rows > 0
         self._seed = seed
         self._prefetch = prefetch
         self._order: tf.Variable | None = None
+        self._epoch_order: np.ndarray | None = None
         if self._shuffle:
+            self._epoch_order = epoch_order(table.rows, seed, 0)
             with tf.device("CPU:0"):
-                self._order = tf.Variable(epoch_order(table.rows, seed, 0), trainable=False)
+                self._order = tf.Variable(self._epoch_order, trainable=False)
 
     def begin_epoch(self, epoch: int, skip: int = 0) -> None:
         """Shuffles the rows by `(seed, epoch)`, if they are to be shuffled."""
         super().begin_epoch(epoch, skip)
         if self._order is not None:
-            self._order.assign(epoch_order(self.table.rows, self._seed, epoch))
+            self._epoch_order = epoch_order(self.table.rows, self._seed, epoch)
+            self._order.assign(self._epoch_order)
 
     def describe(self) -> dict[str, Any]:
         """Tells what settles the rows of each batch."""
-        seed = self._seed if self._shuffle else None
-        return {"rows": self.rows, "global_batch_size": self.rows_per_batch, "seed": seed}
+        return {
+            "rows": self.rows,
+            "global_batch_size": self.rows_per_batch,
+            "seed": self._seed if self._shuffle else None,
+            "contents": hashlib.sha256(self.table.identity().encode()).hexdigest()[:16],
+        }
 
     def global_batches(self, skip: int) -> tf.data.Dataset:
         """Makes the dataset of whole batches."""
@@ -79,22 +89,18 @@ class IndexedSource(Source):
         def read(index: tf.Tensor) -> tuple[tuple[Part, ...], tf.Tensor]:
             begin, end = self._bounds(index)
             rows = end - begin
-            bounds = [part_bounds(rows, total_replicas, replica) for replica in replicas]
-            # A part without rows borrows one: layers, losses and metrics need not cope with batches of no
-            # rows.
-            lows = [tf.minimum(first, rows - 1) for first, _ in bounds]
-            highs = [tf.maximum(last, low + 1) for low, (_, last) in zip(lows, bounds, strict=True)]
-            base = tf.reduce_min(lows)
-            data = self._read(begin + base, begin + tf.reduce_max(highs))
+            held = [held_rows(rows, total_replicas, replica) for replica in replicas]
+            # One reading for all replicas of this task.
+            base = tf.reduce_min([first for first, _, _ in held])
+            data = self._read(begin + base, begin + tf.reduce_max([after for _, after, _ in held]))
             if self.transform is not None:
                 data = self.transform(data)
             parts = []
-            for (first, last), low, high in zip(bounds, lows, highs, strict=True):
-                own = keras.tree.map_structure(
-                    lambda tensor, low=low, high=high: tensor[low - base : high - base], data
-                )
-                counted = tf.cast(last - first, tf.float32)
-                parts.append(Part(own, counted, counted / tf.cast(rows, tf.float32)))
+            for first, after, own in held:
+                rows_held = slice(first - base, after - base)
+                taken = keras.tree.map_structure(operator.itemgetter(rows_held), data)
+                counted = tf.cast(own, tf.float32)
+                parts.append(Part(taken, counted, counted / tf.cast(rows, tf.float32)))
             return tuple(parts), self._fingerprint(begin, end) if fingerprint else no_fingerprint()
 
         def make() -> tf.data.Dataset:
@@ -103,24 +109,31 @@ class IndexedSource(Source):
             dataset = self._numbers(self._skip).map(
                 as_it_is(read), num_parallel_calls=reads, deterministic=True
             )
-            return dataset.prefetch(self._prefetch)
+            return dataset.prefetch(self._prefetch).with_options(_untuned())
 
         return self._made_once(("parts", *replicas, total_replicas, fingerprint), make)
 
     def rows_of(self, batch: int, replica: int, total_replicas: int) -> list[int]:
-        """Gives the numbers of the rows that a replica works on in a batch of the current epoch."""
-        begin, end = (int(bound) for bound in self._bounds(tf.constant(batch, tf.int64)))
+        """Gives the numbers of the rows that a replica works on.
+
+        Args:
+            batch: Number of the batch in the current epoch.
+            replica: Number of the replica.
+            total_replicas: Replicas in the whole job.
+        """
+        begin = batch * self._batch_size
+        end = min(begin + self._batch_size, self.table.rows)
         first, last = part_bounds(end - begin, total_replicas, replica)
-        if self._order is None:
+        if self._epoch_order is None:
             return list(range(begin + first, begin + last))
-        return self._order[begin + first : begin + last].numpy().tolist()
+        return self._epoch_order[begin + first : begin + last].tolist()
 
     def _numbers(self, skip: int) -> tf.data.Dataset:
         return tf.data.Dataset.range(min(skip, self.batches or 0), self.batches)
 
     def _bounds(self, index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        begin = index * self.rows_per_batch
-        return begin, tf.minimum(begin + self.rows_per_batch, self.table.rows)
+        begin = index * self._batch_size
+        return begin, tf.minimum(begin + self._batch_size, self.table.rows)
 
     def _read(self, begin: tf.Tensor, end: tf.Tensor) -> tuple[Any, ...]:
         if self._order is None:
@@ -130,3 +143,14 @@ class IndexedSource(Source):
     def _fingerprint(self, begin: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
         numbers = tf.range(begin, end) if self._order is None else self._order[begin:end]
         return self.table.fingerprint(numbers)
+
+
+def _untuned() -> tf.data.Options:
+    """Switches the tuning of pipelines off: every number in them is fixed.
+
+    With it, letting an iterator go can take as long as the iterator has lived: TensorFlow waits for a thread
+    that sleeps until it is time to tune again.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options

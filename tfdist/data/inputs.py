@@ -59,6 +59,12 @@ def make_source(
         )
     source: Source
     if isinstance(x, Source):
+        _refuse_with_rows(x, y=y, sample_weight=sample_weight)
+        if batch_size not in (None, x.rows_per_batch):
+            raise ConfigError(
+                f"global_batch_size={batch_size} was given, but this data has batches of {x.rows_per_batch}.",
+                "leave global_batch_size out",
+            )
         source = x
     elif isinstance(x, Table):
         _refuse_with_rows(x, y=y, sample_weight=sample_weight)

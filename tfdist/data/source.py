@@ -2,13 +2,14 @@
 
 Every task builds the same source; each replica then works on its part of each global batch.
 
-    source                 rows are reached        an epoch's order                 can start at any batch
-    IndexedSource          by number               (seed, epoch)                    at once
-    SequenceSource         a batch at a time       (seed, epoch)                    at once
-    DatasetSource          one after the other     the dataset's own                by reading up to it
-    IterableSource         one after the other     the iterable's own               by reading up to it; a
-    generator not DatasetFnSource        one after the other     the function's own, per task     by reading
-    up to it
+    source            rows are reached     an epoch's order            can start at any batch
+    IndexedSource     by number            (seed, epoch)               at once
+    SequenceSource    a batch at a time    (seed, epoch)               at once
+    DatasetSource     one after another    the dataset's own           by reading up to it
+    IterableSource    one after another    the iterable's own          by reading up to it
+    DatasetFnSource   one after another    the function's, per task    by reading up to it
+
+A generator can be read once only, so a run on one cannot go on in the middle.
 """
 
 from __future__ import annotations

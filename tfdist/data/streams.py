@@ -52,8 +52,6 @@ class DatasetSource(Source):
 class SequenceSource(Source):
     """A `keras.utils.PyDataset`: batches by index, with an order per epoch that all tasks agree on."""
 
-    order_is_known = True
-
     def __init__(self, sequence: Any, count: float | None, shuffle: bool, seed: int) -> None:
         super().__init__()
         if count is None or math.isinf(count):

@@ -13,6 +13,8 @@ import tensorflow as tf
 from tfdist.data.source import batch_fingerprint
 from tfdist.errors import ConfigError, TfdistError
 
+HASHED_BYTES = 1 << 26  # of an array: a tenth of a second
+
 
 class Table(ABC):
     """Rows that can be read by their numbers, in any order.
@@ -93,9 +95,14 @@ class ArrayTable(Table):
         return batch_fingerprint((keras.tree.map_structure(lambda array: tf.gather(array, numbers), labels),))
 
     def identity(self) -> str:
-        """Hashes the first rows."""
-        first = [repr(array[:8].numpy()) for array in keras.tree.flatten(self._arrays)]
-        return hashlib.sha256("".join(first).encode()).hexdigest()
+        """Hashes the arrays; of large ones, rows spread over them."""
+        digest = hashlib.sha256()
+        for array in keras.tree.flatten(self._arrays):
+            digest.update(f"{array.shape}{array.dtype}".encode())
+            step = max(1, array.shape.num_elements() * array.dtype.size // HASHED_BYTES)
+            values = array[::step].numpy()
+            digest.update(repr(values.tolist()).encode() if values.dtype == object else values.tobytes())
+        return digest.hexdigest()
 
 
 class Subset(Table):
@@ -116,6 +123,10 @@ class Subset(Table):
     def take(self, numbers: tf.Tensor) -> tuple[Any, ...]:
         """Reads rows of the table."""
         return self._table.take(tf.gather(self._tensor, numbers))
+
+    def fingerprint(self, numbers: tf.Tensor) -> tf.Tensor:
+        """Gives what the table gives for those rows."""
+        return self._table.fingerprint(tf.gather(self._tensor, numbers))
 
     def identity(self) -> str:
         """Names the table and which rows of it."""

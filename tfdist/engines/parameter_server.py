@@ -37,13 +37,6 @@ from tfdist.step.metrics import MetricStates
 from tfdist.step.train import train_step
 
 
-def telling_line(error: tf.errors.OpError) -> str:
-    """Gives the line of an error that names a task, or its last one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    naming = [line for line in lines if "/job:" in line]
-    return (naming or lines or ["nothing"])[0 if naming else -1]
-
-
 class ParameterServerEngine(Engine):
     """Runs steps on the workers of a `tf.distribute.ParameterServerStrategy`, from its chief.
 

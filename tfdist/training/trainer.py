@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfdist.cluster import Cluster
-from tfdist.data.inputs import is_batched, is_dataset_fn, make_source, unpack_data
+from tfdist.data.inputs import is_batched, make_source, unpack_data
 from tfdist.data.position import Position
 from tfdist.data.readers.faults import naming_faults
 from tfdist.data.source import Source
@@ -397,5 +397,5 @@ class Trainer:
     def _validation_source(self, validation_data: Any, batch_size: int | None) -> Source:
         x, y, sample_weight = unpack_data(validation_data)
         # For data that has batches of its own, the size is that of training data that has not.
-        sized = not is_batched(x) or is_dataset_fn(x)
+        sized = not is_batched(x)
         return self._source(x, y, sample_weight, batch_size if sized else None)

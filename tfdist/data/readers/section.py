@@ -32,9 +32,6 @@ from tfdist.errors import ConfigError
 
 Rows = Table | Stream
 
-# Keys that are no arguments of the reader.
-_OTHERS = {"reader", "files", "folder", "validation_split", "drop_remainder", "prefetch"}
-
 
 def open_data(config: RunConfig, seed: int) -> dict[str, Source | Stream]:
     """Opens the files that a configuration names.
@@ -102,8 +99,7 @@ def _open(section: ReaderSection) -> tuple[Rows, Rows | None]:
         raise ReaderError(
             "validation_split",
             f"{section.validation_split} cannot be divided off: compressed files and files elsewhere are"
-            " read from"
-            " beginning to end.",
+            " read from beginning to end.",
             "write validation_files, or cache: memory",
         )
     rest, chosen = split(train, section.validation_split)
@@ -111,11 +107,19 @@ def _open(section: ReaderSection) -> tuple[Rows, Rows | None]:
         raise ReaderError(
             "validation_split",
             f"{section.validation_split} of {train.rows} rows leaves {rest.rows} to train on and"
-            f" {chosen.rows} to"
-            " validate on.",
+            f" {chosen.rows} to validate on.",
             "write another part, or validation_files",
         )
     return rest, chosen
+
+
+def _options(section: ReaderSection) -> dict[str, Any]:
+    """Gives the keys of a section that are arguments of its reader, besides the files."""
+    others = {*ReaderSection.model_fields, "files", "folder"}
+    given = section.model_dump(exclude_none=True)
+    return {
+        key: value for key, value in given.items() if key not in others and not key.startswith("validation_")
+    }
 
 
 def _open_files(section: ReaderSection) -> tuple[Rows, Rows | None]:
@@ -127,9 +131,7 @@ def _open_files(section: ReaderSection) -> tuple[Rows, Rows | None]:
     }
     read = readers[type(section)]
     given = section.model_dump(exclude_none=True)
-    options = {
-        key: value for key, value in given.items() if key not in _OTHERS and not key.startswith("validation_")
-    }
+    options = _options(section)
     train = read(given["files"], **options)
     files = given.get("validation_files", given["files"])
     renamed = {"files": "validation_files"} if "validation_files" in given else {}
@@ -146,17 +148,8 @@ def _open_files(section: ReaderSection) -> tuple[Rows, Rows | None]:
 
 
 def _open_images(section: ImagesSection) -> tuple[Rows, Rows | None]:
-    options = section.model_dump(
-        include={
-            "color_mode",
-            "interpolation",
-            "aspect_ratio",
-            "labels",
-            "classes",
-            "cache",
-            "parallel_reads",
-        }
-    )
+    options = _options(section)
+    del options["image_size"]
     size = (section.image_size[0], section.image_size[1])
     train = read_images(section.folder, size, **options)
     if section.validation_folder is None:
