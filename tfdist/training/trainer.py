@@ -223,20 +223,22 @@ class Trainer:
         Inputs are global: every task passes the same data, and tfdist gives each replica its part.
 
         Args:
-            x: Arrays, a `tf.data.Dataset` or `keras.utils.PyDataset` of global batches, or a generator of
-                them.
+            x: Arrays; a `tf.data.Dataset` or `keras.utils.PyDataset` of global batches; a generator or
+                another iterable of them, such as a `grain` loader; what a reader of `tfdist.data.readers`
+                gives; or a function of a `tfdist.DataContext` that makes the pipeline of one task.
             y: Labels, for arrays.
             sample_weight: Weights of the rows, for arrays.
-            global_batch_size: Rows in one update over all replicas and micro-batches, for arrays; 32 when
-                left out.
+            global_batch_size: Rows in one update over all replicas and micro-batches, for data that has no
+                batches of its own: arrays, readers and functions; 32 when left out.
             epochs: Epochs in all: the number of the last one plus one, as Keras counts from 0.
             verbose: 0, 1 (progress bar), 2 (a line per epoch), or "auto": a bar on a terminal or in a
                 notebook, else lines. Only the chief shows anything.
             callbacks: Keras callbacks. They run in every task; those of Keras that write files run on the
                 chief only.
             validation_split: Part of the arrays, taken from their end, to validate on.
-            validation_data: `(x, y)`, `(x, y, sample_weight)`, a dataset or a `PyDataset` to validate on.
-            shuffle: Whether to shuffle arrays, and the batches of a `PyDataset`, anew in each epoch.
+            validation_data: `(x, y)`, `(x, y, sample_weight)`, or anything else that `x` may be.
+            shuffle: Whether to shuffle arrays, rows of files, and the batches of a `PyDataset`, anew in each
+                epoch.
             class_weight: Weight of each class in the loss.
             initial_epoch: Number of the first epoch.
             start_at: Where to go on in the data: a `position` of this or another `Trainer`, on any number of
