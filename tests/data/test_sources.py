@@ -130,6 +130,12 @@ def test_parts_of_replicas_make_up_the_batch(rows: int, replicas: int) -> None:
         assert len(part.data[0]) >= 1  # borrowed, where it has none of its own
 
 
+def test_pipelines_of_rows_are_not_tuned() -> None:
+    """Else TensorFlow sometimes needs seconds to end an epoch's iterator."""
+    parts = make_source(np.zeros((8, 1)), batch_size=4).parts([0], 1, fingerprint=False)
+    assert parts.options().autotune.enabled is False
+
+
 def test_a_part_without_rows_borrows_one() -> None:
     part = take_part((tf.constant(ROWS[:1]),), 2, 0)
     assert part.data[0].numpy().tolist() == [[0.0]]
