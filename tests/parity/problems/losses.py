@@ -130,6 +130,7 @@ PROBLEMS = [
         with_loss(losses.MeanSquaredError(reduction="mean_with_sample_weight")),
         weighted(49),
         trainer={"accumulate_steps": 3},
+        narrow=True,
         feature="the same with `accumulate_steps=3`",
     ),
     Problem("loss_that_is_a_function", with_loss(own_loss), regression(57), narrow=True),
@@ -145,6 +146,7 @@ PROBLEMS = [
         recurrent("GRU"),
         tokens(57),
         held_out_tokens,
+        narrow=True,
         feature="GRU on padded sequences, masked",
     ),
     Problem(
@@ -228,6 +230,7 @@ PROBLEMS = [
         lambda: compiled(models.adds_loss()),
         weighted(49),
         trainer={"accumulate_steps": 2},
+        narrow=True,
         feature="the same with sample weights and `accumulate_steps=2`",
     ),
     Problem(

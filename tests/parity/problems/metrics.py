@@ -99,6 +99,7 @@ PROBLEMS = [
         classifier,
         classes(57),
         lambda: data.classification(21, seed=1),
+        narrow=True,
         feature="accuracies and IoU with class weights",
     ),
     Problem(

@@ -129,6 +129,7 @@ PROBLEMS = [
         momentum(),
         regression(49),
         trainer=CLIP,
+        narrow=True,
         feature="`clip_global_norm` of tfdist",
     ),
     optimizer(
@@ -142,6 +143,7 @@ PROBLEMS = [
         "schedule",
         schedule,
         regression(57),
+        narrow=True,
         feature="a Keras schedule with warm-up",
     ),
     optimizer(

@@ -147,15 +147,16 @@ def round_(name: str, train: Any, narrow: bool = False, feature: str = "", **fit
     return Problem(name, dense, train, fit=fit, narrow=narrow, feature=feature)
 
 
-def predicting(rows: int, build: Any = dense) -> Problem:
+def predicting(rows: int, narrow: bool = False) -> Problem:
     """A problem that differs from others in how much is evaluated and predicted."""
     return Problem(
         f"predict_{rows}",
-        build,
+        dense,
         regression(16),
         lambda: data.weighted(rows, seed=1),
         fit={"epochs": 1},
         trains=False,
+        narrow=narrow,
         feature=f"evaluating and predicting {rows} row{'s' if rows > 1 else ''}",
     )
 
@@ -231,6 +232,7 @@ PROBLEMS = [
         dense,
         lambda: {"x": dataset().repeat()},
         fit={"steps_per_epoch": 6},
+        narrow=True,
         feature="an endless dataset with `steps_per_epoch`",
     ),
     Problem(
@@ -327,6 +329,6 @@ PROBLEMS = [
         feature="SwapEMAWeights: validation with averaged weights",
     ),
     predicting(1),
-    predicting(5),
+    predicting(5, narrow=True),
     predicting(101),
 ]

@@ -102,7 +102,6 @@ PROBLEMS = [
         "sample_weights_57",
         dense,
         weighted(57),
-        lambda: data.weighted(21, seed=1),
         feature="sample weights from 0 to 3, last batch of 9",
     ),
     Problem(
@@ -123,7 +122,6 @@ PROBLEMS = [
         "class_weights_57",
         classifier,
         classes(57),
-        lambda: data.classification(21, seed=1),
         narrow=True,
         feature="class weights",
     ),
