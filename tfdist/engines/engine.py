@@ -157,7 +157,7 @@ class Engine(ABC):
         return names
 
     def check_settings(self) -> None:  # noqa: B027 - most engines run all there is
-        """Refuses what the model was compiled with and this engine cannot do, or says what is off."""
+        """Refuses what the model was compiled with and this engine cannot do."""
 
     def build_layers(self, source: Source) -> None:
         """Creates the weights of the model, which is all that predicting needs."""
