@@ -46,6 +46,11 @@ def dataset(rows: np.ndarray, seed: int | None = 5) -> dict[str, Any]:
     return {"x": data.batch(BATCH)}
 
 
+def unknown(rows: np.ndarray) -> dict[str, Any]:
+    data = tf.data.Dataset.from_tensor_slices((rows, rows)).filter(lambda x, y: True)
+    return {"x": data.batch(BATCH)}
+
+
 def dataset_fn(rows: np.ndarray) -> dict[str, Any]:
     def make(context: tfdist.DataContext) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices((rows, rows)).batch(context.batch_size)
@@ -94,6 +99,14 @@ def test_a_run_goes_on_in_the_same_data(trainer: tfdist.Trainer, kind: str) -> N
     assert history.epoch == [0]
 
 
+@pytest.mark.parametrize("kind", SAME)
+def test_after_the_last_batch_only_the_end_of_the_epoch_is_left(trainer: tfdist.Trainer, kind: str) -> None:
+    position = stopped(trainer, SAME[kind](), batches=5)
+    before = int(trainer.model.optimizer.iterations.numpy())
+    trainer.fit(**SAME[kind](), epochs=2, verbose=0, start_at=position)
+    assert int(trainer.model.optimizer.iterations.numpy()) - before == 5
+
+
 OTHER: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[], dict[str, Any]], str]] = {
     "rows of arrays": (lambda: arrays(ROWS), lambda: arrays(ROWS[::-1].copy()), "contents="),
     "number of rows": (lambda: arrays(ROWS), lambda: arrays(ROWS[:19]), "rows=20, not 19"),
@@ -110,7 +123,13 @@ OTHER: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[], dict[str, Any]
     ),
     "seed of a dataset": (lambda: dataset(ROWS), lambda: dataset(ROWS, seed=6), "has other rows there"),
     "no seed": (lambda: dataset(ROWS, None), lambda: dataset(ROWS, None), "has other rows there"),
-    "shorter data": (lambda: dataset_fn(ROWS), lambda: dataset_fn(ROWS[:4]), "ends before it"),
+    "inputs of equal labels": (
+        lambda: {"x": tf.data.Dataset.from_tensor_slices((ROWS, ROWS * 0)).batch(BATCH)},
+        lambda: {"x": tf.data.Dataset.from_tensor_slices((ROWS[::-1], ROWS * 0)).batch(BATCH)},
+        "has other rows there",
+    ),
+    "shorter data": (lambda: dataset_fn(ROWS), lambda: dataset_fn(ROWS[:4]), "batch 2, and the data has 1"),
+    "shorter data of unknown length": (lambda: unknown(ROWS), lambda: unknown(ROWS[:4]), "ends before it"),
 }
 
 
@@ -136,16 +155,20 @@ def test_a_generator_tells_no_position(trainer: tfdist.Trainer) -> None:
     ("arguments", "words"),
     [
         ({"start_at": {"epoch": 1}}, "no position in the data"),
+        ({"start_at": {"epoch": "1"}}, "no position in the data"),
+        ({"start_at": {"epoch": 0, "batch": 99}}, "after batch 99, and the data has 5"),
+        ({"start_at": {"epoch": 0, "step": 9}, "steps_per_epoch": 3}, "after 9 steps of an epoch"),
         ({"start_at": {"epoch": 3}, "epochs": 3}, "epochs=3 ends before"),
-        ({"start_at": {"epoch": 1}, "epochs": 3, "initial_epoch": 2}, "initial_epoch=2 was given"),
+        ({"start_at": {"epoch": 0}, "epochs": 3, "initial_epoch": 2}, "initial_epoch=2 was given"),
     ],
 )
 def test_arguments_that_do_not_go_together(
     trainer: tfdist.Trainer, arguments: dict[str, Any], words: str
 ) -> None:
-    whole = {"step": 0, "reading": 0, "batch": 0, "seed": 3, "data": {}}
-    if words != "no position in the data":
-        arguments = {**arguments, "start_at": {**whole, **arguments["start_at"]}}
+    if arguments["start_at"] != {"epoch": 1}:
+        whole = stopped(trainer, arrays(ROWS))
+        given = {name: value for name, value in arguments["start_at"].items() if value is not None}
+        arguments = {"epochs": 1, **arguments, "start_at": {**whole, **given}}
     with pytest.raises(tfdist.ConfigError, match=words):
         trainer.fit(**arrays(ROWS), verbose=0, **arguments)
 

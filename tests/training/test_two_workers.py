@@ -40,7 +40,7 @@ def test_the_chief_alone_writes_files(seen: list[dict[str, Any]]) -> None:
 
 def test_arrays_that_differ_are_refused(seen: list[dict[str, Any]]) -> None:
     for task in seen:
-        assert "read other rows than the other tasks" in task["arrays"]
+        assert "has other rows than the other tasks" in task["arrays"]
 
 
 def test_data_of_different_unknown_lengths_is_refused(seen: list[dict[str, Any]]) -> None:

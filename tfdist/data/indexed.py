@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import operator
 from collections.abc import Sequence
@@ -64,13 +65,17 @@ class IndexedSource(Source):
             self._epoch_order = epoch_order(self.table.rows, self._seed, epoch)
             self._order.assign(self._epoch_order)
 
+    @functools.cached_property
+    def _contents(self) -> str:
+        return hashlib.sha256(self.table.identity().encode()).hexdigest()[:16]
+
     def describe(self) -> dict[str, Any]:
         """Tells what settles the rows of each batch."""
         return {
             "rows": self.rows,
             "global_batch_size": self.rows_per_batch,
             "seed": self._seed if self._shuffle else None,
-            "contents": hashlib.sha256(self.table.identity().encode()).hexdigest()[:16],
+            "contents": self._contents,
         }
 
     def global_batches(self, skip: int) -> tf.data.Dataset:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfdist.data.dataset_fn import DataContext, DatasetFnSource
@@ -91,10 +94,21 @@ def make_source(
         data = keras.tree.lists_to_tuples(tuple(part for part in (x, y, sample_weight) if part is not None))
         if y is None and sample_weight is not None:
             raise ConfigError("sample_weight was given without y.", "pass y as well")
+        if sample_weight is not None:
+            _require_numbers(sample_weight)
         source = IndexedSource(ArrayTable(data), _checked_batch_size(batch_size), shuffle=shuffle, seed=seed)
     if class_weight is not None:
         source.transform = _class_weight_transform(class_weight)
     return source
+
+
+def _require_numbers(sample_weight: Any) -> None:
+    for weights in keras.tree.flatten(sample_weight):
+        dtype = tf.as_dtype(weights.dtype) if isinstance(weights, tf.Tensor) else None
+        if dtype == tf.string or (dtype is None and np.asarray(weights).dtype.kind not in "fiub"):
+            raise ConfigError(
+                f"sample_weight must hold numbers; received {weights!r:.200}.", "give each row a float"
+            )
 
 
 def unpack_data(data: Any) -> tuple[Any, Any, Any]:
@@ -169,6 +183,12 @@ def _class_weight_transform(class_weight: Mapping[int, float]) -> Any:
             f"class_weight must map class indices (0, 1, …) to weights; received {dict(class_weight)!r}.",
             "for example class_weight={0: 1.0, 1: 5.0}",
         )
+    for index, weight in class_weight.items():
+        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not math.isfinite(weight):
+            raise ConfigError(
+                f"class_weight[{index}] must be a finite number; received {weight!r}.",
+                "for example class_weight={0: 1.0, 1: 5.0}",
+            )
     table = [float(class_weight.get(index, 1.0)) for index in range(classes[-1] + 1)]
 
     def add_weights(data: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -184,7 +204,7 @@ def _class_weight_transform(class_weight: Mapping[int, float]) -> Any:
             labels = tf.squeeze(labels, axis=-1)
         labels = tf.cast(labels, tf.int64)
         weights = tf.constant(table, dtype=keras.config.floatx())
-        inside = tf.minimum(labels, len(table) - 1)
-        return (*data, tf.where(labels < len(table), tf.gather(weights, inside), 1.0))
+        inside = tf.clip_by_value(labels, 0, len(table) - 1)
+        return (*data, tf.where(labels == inside, tf.gather(weights, inside), 1.0))
 
     return add_weights

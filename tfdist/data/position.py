@@ -48,12 +48,15 @@ class Position:
             ConfigError: It is something else.
         """
         try:
-            return cls(**given)
+            made = cls(**given)
         except TypeError as error:
-            raise ConfigError(
-                f"This is no position in the data: {given!r} ({error}).",
-                "pass what Trainer.position gave",
-            ) from error
+            raise _no_position(given) from error
+        numbers = (made.epoch, made.step, made.reading, made.batch, made.seed)
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise _no_position(given)
+        if not isinstance(made.data, Mapping):
+            raise _no_position(given)
+        return made
 
     def checks(self, source: Source) -> bool:
         """Tells whether to read the batch before the position, to see that it is the one from before."""
@@ -77,6 +80,10 @@ class Position:
             "pass the same data, and seed its order (shuffle(…, seed=7), sorted file names); or start again"
             " without a position",
         )
+
+
+def _no_position(given: Any) -> ConfigError:
+    return ConfigError(f"This is no position in the data: {given!r}.", "pass what Trainer.position gave")
 
 
 def begin_reading(source: Source, epoch: int, start: Position | None) -> None:
@@ -105,5 +112,10 @@ def begin_reading(source: Source, epoch: int, start: Position | None) -> None:
                 f"The position is one in data with {name}={start.data.get(name)!r}, not {value!r} as here.",
                 "pass the same data with the same global_batch_size and shuffle",
             )
+    if source.batches is not None and start.batch > source.batches:
+        raise ConfigError(
+            f"The position is after batch {start.batch}, and the data has {source.batches} batches.",
+            "pass what Trainer.position gave, and the same data",
+        )
     source.restore(start.state, start.batch > 0)
     source.begin_epoch(epoch, start.batch - 1 if start.checks(source) else start.batch)

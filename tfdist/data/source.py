@@ -45,6 +45,7 @@ class Source(ABC):
         per_task: Whether each task reads rows of its own instead of a part of the same batches.
         order_is_known: Whether `describe` settles which rows are in which batch. Where it does not, a
             fingerprint of the rows tells whether they are those of another reading.
+        is_compared: Whether tasks found out that they have the same.
         position_unknown: Why reading cannot start in the middle; empty where it can.
     """
 
@@ -56,6 +57,7 @@ class Source(ABC):
     replayable: bool = True
     per_task: bool = False
     order_is_known: bool = False
+    is_compared: bool = False
     position_unknown: str = ""
 
     def __init__(self) -> None:
@@ -111,7 +113,7 @@ class Source(ABC):
         """
 
         def prepare(*data: Any) -> Any:
-            batch = as_batch(data)
+            batch = with_equal_rows(as_batch(data))
             return convert(batch if self.transform is None else self.transform(batch))
 
         def make() -> tf.data.Dataset:
@@ -189,12 +191,23 @@ def empty_data(what: str) -> ConfigError:
 
 
 def batch_fingerprint(data: tuple[Any, ...]) -> tf.Tensor:
-    """Hashes the labels of a batch to a number below 2**31, float64, so that sums over many steps stay
-    exact.
+    """Hashes a batch to a number below 2**31, float64, so that sums over many steps stay exact.
+
+    Args:
+        data: The batch. Of inputs, some values of each row are taken; of labels and weights, all.
     """
-    leaves = keras.tree.flatten(data[1] if len(data) > 1 else data[0])
-    text = tf.strings.join([tf.io.serialize_tensor(leaf) for leaf in leaves if isinstance(leaf, tf.Tensor)])
+    some = keras.tree.map_structure(_some_values, data[0])
+    text = tf.strings.join([tf.io.serialize_tensor(leaf) for leaf in keras.tree.flatten((some, data[1:]))])
     return tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.float64)
+
+
+def _some_values(tensor: tf.Tensor) -> tf.Tensor:
+    """Gives up to about 64 values of each row, spread over it."""
+    if tensor.shape.rank is None or tensor.shape.rank < 2:
+        return tensor
+    rows = tf.shape(tensor)[0]
+    flat = tf.reshape(tensor, [rows, tf.reduce_prod(tf.shape(tensor)[1:])])
+    return flat[:, :: tf.maximum(tf.shape(flat)[1] // 64, 1)]
 
 
 def no_fingerprint() -> tf.Tensor:
@@ -221,6 +234,20 @@ def as_batch(data: Any) -> tuple[Any, ...]:
     if any(part is None for part in data[: len(given)]):
         raise ConfigError("A batch has a sample_weight but no y.", "yield (x, y, sample_weight)")
     return given
+
+
+UNEQUAL_ROWS = "x, y and sample_weight of a batch have different numbers of rows"
+
+
+def with_equal_rows(batch: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Gives a batch, whose reading fails if its tensors have different numbers of rows."""
+    leaves = keras.tree.flatten(batch)
+    if len(leaves) == 1:
+        return batch
+    rows = [tf.shape(leaf)[0] for leaf in leaves]
+    check = tf.debugging.assert_equal(rows[1:], [rows[0]] * (len(rows) - 1), UNEQUAL_ROWS)
+    with tf.control_dependencies([check]):
+        return keras.tree.map_structure(tf.identity, batch)
 
 
 def require_plain_tensors(spec: Any) -> None:

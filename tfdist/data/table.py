@@ -90,7 +90,7 @@ class ArrayTable(Table):
         return keras.tree.map_structure(lambda array: array[begin:end], self._arrays)
 
     def fingerprint(self, numbers: tf.Tensor) -> tf.Tensor:
-        """Hashes the labels, since nothing else tells whether tasks hold the same arrays."""
+        """Hashes the labels, or the inputs where there are none; the arrays as a whole are compared once."""
         labels = self._arrays[1 if len(self._arrays) > 1 else 0]
         return batch_fingerprint((keras.tree.map_structure(lambda array: tf.gather(array, numbers), labels),))
 

@@ -155,7 +155,7 @@ class ReplicatedEngine(Engine):
     ) -> tuple[tf.data.Dataset, Iterator[Any]]:
         compare = self.num_tasks > 1 and not source.per_task
         if compare:
-            self._require_equal_lengths(source)
+            self._require_equal_data(source)
         begin_reading(source, epoch, start)
         fingerprint = compare or not source.order_is_known
         dataset = source.parts(self._replicas, self.num_replicas, fingerprint)
@@ -167,8 +167,8 @@ class ReplicatedEngine(Engine):
                 start.require_fingerprint(None if found is None else float(found))
         return dataset, iterator
 
-    def _require_equal_lengths(self, source: Source) -> None:
-        """Refuses data that has more batches in one task than in another, where lengths are known."""
+    def _require_equal_data(self, source: Source) -> None:
+        """Refuses data that has more batches, or other rows, in one task than in another."""
         own = -1 if source.batches is None else source.batches
         total = int(self.sum_over_tasks(own))
         if total != own * self.num_tasks:
@@ -178,6 +178,14 @@ class ReplicatedEngine(Engine):
                 " all have the same. Every task must pass the same global batches in the same order.",
                 "pass the same data in every task; tfdist gives each its part",
             )
+        if source.order_is_known and not source.is_compared:
+            contents = int(source.describe()["contents"], 16) % 2**40  # sums of which are exact
+            if int(self.sum_over_tasks(contents)) != contents * self.num_tasks:
+                raise TrainingError(
+                    f"{self._task} has other rows than the other tasks, as many as they are.",
+                    "pass the same data in every task: seed what is drawn, and sort file names",
+                )
+            source.is_compared = True
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ import keras
 from tfdist.data.position import Position
 from tfdist.data.source import Source
 from tfdist.errors import ConfigError
+from tfdist.step import keras_private
 
 
 def require_positive(name: str, value: Any) -> None:
@@ -44,7 +45,7 @@ def require_end(source: Source, steps: int | None) -> None:
 
 def split_arrays(x: Any, y: Any, sample_weight: Any, split: float) -> tuple[Any, Any]:
     """Takes the last `split` of the rows for validation, as Keras does."""
-    if not 0 < split < 1:
+    if not isinstance(split, int | float) or not 0 < split < 1:
         raise ConfigError(f"validation_split must be between 0 and 1; received {split!r}.", "for example 0.1")
     data = tuple(part for part in (x, y, sample_weight) if part is not None)
     leaves = keras.tree.flatten(data)
@@ -101,7 +102,7 @@ def validates_after(frequency: int | Sequence[int]) -> Callable[[int], bool]:
 
 
 def checked_start(
-    given: Position | Mapping[str, Any] | None, initial_epoch: int, epochs: int
+    given: Position | Mapping[str, Any] | None, initial_epoch: int, epochs: int, steps_per_epoch: int | None
 ) -> Position | None:
     """Gives the position to start at, after checking that it is in one of the epochs."""
     if given is None:
@@ -117,4 +118,20 @@ def checked_start(
             f"The position is in epoch {start.epoch}, counted from 0, and epochs={epochs} ends before.",
             f"pass epochs={start.epoch + 1} or more, the number of epochs in all",
         )
+    if steps_per_epoch is not None and start.step > steps_per_epoch:
+        raise ConfigError(
+            f"The position is after {start.step} steps of an epoch, and steps_per_epoch={steps_per_epoch}.",
+            "pass the steps_per_epoch that the position was saved with",
+        )
     return start
+
+
+def require_labels(model: keras.Model, source: Source) -> None:
+    """Refuses data without labels for a model that is compiled with a loss of labels."""
+    own = any(keras_private.overrides(model, name) for name in ("train_step", "compute_loss"))
+    if own or keras_private.compiled_loss(model) is None or len(source.pipeline().element_spec) > 1:
+        return
+    raise ConfigError(
+        "The model is compiled with a loss of labels, and the data has none: only x was given.",
+        "pass y as well; for a model whose layers add their loss, compile it without loss",
+    )

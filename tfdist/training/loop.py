@@ -78,7 +78,7 @@ def run_epochs(
         share_learning_rate(model, engine)
         done = _run_epoch(engine, passes, plan.steps_per_epoch, callbacks, every_batch, epoch)
         if not model.stop_training:  # else it may have stopped in the middle
-            passes.end_epoch(one_pass=plan.steps_per_epoch is None)
+            passes.end_epoch()
         logs = passes.steps.metrics.results()
         if done and plan.validate is not None and plan.validates_after(epoch):
             logs.update({f"val_{name}": value for name, value in plan.validate().items()})
@@ -142,11 +142,11 @@ def _run_epoch(
 ) -> int:
     """Runs the steps of one epoch and gives their number."""
     model = engine.model
-    done = passes.begin_epoch(epoch, one_pass=steps_per_epoch is None)
+    done = passes.begin_epoch(epoch)
     shows = ProgressDisplay(callbacks)
     while steps_per_epoch is None or done < steps_per_epoch:
         asked = passes.steps_of_next_call(None if steps_per_epoch is None else steps_per_epoch - done)
-        for batch in range(done, done + (asked if every_batch else 1)):
+        for batch in range(done, done + (asked if every_batch else min(asked, 1))):
             callbacks.on_train_batch_begin(batch)
         count = passes.run(asked)
         if count:
@@ -181,6 +181,7 @@ class Passes:
         engine: Runs the steps.
         source: The data.
         offset: From the number of an epoch to that of its pass.
+        one_pass: Whether an epoch is one pass.
         seed: Seed of the run.
         start: Where to go on; None for the beginning of an epoch.
     """
@@ -188,12 +189,18 @@ class Passes:
     steps: Steps
 
     def __init__(
-        self, engine: Engine, source: Source, offset: int, seed: int, start: Position | None = None
+        self,
+        engine: Engine,
+        source: Source,
+        offset: int,
+        one_pass: bool,
+        seed: int,
+        start: Position | None = None,
     ) -> None:
         self.pace = Pace()
         self.exhausted = False
         self._engine, self._source = engine, source
-        self._offset = offset
+        self._offset, self._one_pass = offset, one_pass
         self._seed = seed
         self._start_at = start
         self._begun = False
@@ -211,7 +218,7 @@ class Passes:
         if self._start_at is not None:  # nothing is read yet
             return self._start_at
         reading, batch = self._pass, self._done
-        if batch == self._source.batches:
+        if batch == self._source.batches and not self._one_pass:
             reading, batch = reading + 1, 0
         fingerprint = None
         if self._begun:
@@ -219,9 +226,18 @@ class Passes:
             if batch and not self._source.order_is_known:
                 fingerprint = self.steps.last_fingerprint
         data, state = self._source.describe(), self._source.state()
-        return Position(self._epoch, self._step, reading, batch, self._seed, data, state, fingerprint)
+        return Position(
+            epoch=self._epoch,
+            step=self._step,
+            reading=reading,
+            batch=batch,
+            seed=self._seed,
+            data=data,
+            state=state,
+            fingerprint=fingerprint,
+        )
 
-    def begin_epoch(self, epoch: int, one_pass: bool) -> int:
+    def begin_epoch(self, epoch: int) -> int:
         """Gets ready for an epoch: with a new pass, or where the epoch before stopped.
 
         Returns:
@@ -230,16 +246,16 @@ class Passes:
         start, self._start_at = self._start_at, None
         if start is not None:
             self._begin(start.reading, start)
-        elif one_pass or not self._begun:
+        elif self._one_pass or not self._begun:
             self._begin(epoch + self._offset)
         self.steps.metrics.reset()
         self._epoch, self._step = epoch, 0 if start is None else start.step
         return self._step
 
-    def end_epoch(self, one_pass: bool) -> None:
+    def end_epoch(self) -> None:
         """Goes to the beginning of the next epoch."""
         self._epoch, self._step = self._epoch + 1, 0
-        if one_pass:
+        if self._one_pass:
             self._pass, self._done = self._epoch + self._offset, 0
 
     def steps_of_next_call(self, remaining: int | None) -> int:

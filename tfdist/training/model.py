@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import numbers
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -50,6 +52,11 @@ def make_model(
         else:
             with _dtype_policy(precision):
                 made = _call(model)
+        if not isinstance(synchronized_batch_norm, bool):
+            raise ConfigError(
+                f"synchronized_batch_norm must be True or False; received {synchronized_batch_norm!r}.",
+                "for example synchronized_batch_norm=True",
+            )
         if synchronized_batch_norm:
             _synchronize_batch_norm(made)
         if compile_arguments:
@@ -201,7 +208,7 @@ def refuse_what_would_be_ignored(model: keras.Model) -> None:
 
 def set_clip_global_norm(model: keras.Model, norm: float) -> None:
     """Makes the model's optimizer clip the gradient of the global batch to a norm."""
-    if isinstance(norm, bool) or not isinstance(norm, int | float) or not norm > 0:
+    if isinstance(norm, bool) or not isinstance(norm, numbers.Real) or not 0 < norm < math.inf:
         raise ConfigError(
             f"clip_global_norm must be a positive number; received {norm!r}.",
             "for example clip_global_norm=1.0",

@@ -24,6 +24,7 @@ from tfdist.training.arguments import (
     checked_start,
     refuse_without_validation,
     require_end,
+    require_labels,
     require_positive,
     require_positive_if_given,
     split_arrays,
@@ -274,10 +275,11 @@ class Trainer:
                     "validation_split and validation_data were both given.", "leave one of them out"
                 )
             (x, y, sample_weight), validation_data = split_arrays(x, y, sample_weight, validation_split)
-        start = checked_start(start_at, initial_epoch, epochs)
+        start = checked_start(start_at, initial_epoch, epochs, steps_per_epoch)
         if start is not None:
             initial_epoch, self._seed = start.epoch, start.seed
         source = self._source(x, y, sample_weight, global_batch_size, shuffle, class_weight)
+        require_labels(self.model, source)
         if steps_per_epoch is None and source.endless:
             raise ConfigError(
                 "The dataset repeats for ever, so an epoch of it has no end.", "pass steps_per_epoch"
@@ -312,7 +314,9 @@ class Trainer:
         plan = EpochPlan(epochs, initial_epoch, steps_per_epoch, first_pass, validate, due, start)
         if self._learning_rate is not None:
             self._learning_rate.begin(source, plan, list_of_callbacks.callbacks)
-        self._passes = Passes(self._engine, source, first_pass - initial_epoch, self._seed, start)
+        self._passes = Passes(
+            self._engine, source, first_pass - initial_epoch, steps_per_epoch is None, self._seed, start
+        )
         with naming_faults(x, validation_data):
             run_epochs(self._engine, source, plan, list_of_callbacks, self._steps_per_call, self._passes)
         if self._learning_rate is not None:

@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from tfdist.data.indexed import IndexedSource
 from tfdist.data.readers.stream import Stream
+from tfdist.data.source import UNEQUAL_ROWS
 from tfdist.data.table import Table
+from tfdist.errors import ConfigError
 
 
 @contextlib.contextmanager
@@ -21,11 +23,15 @@ def naming_faults(*data: Any) -> Iterator[None]:
         *data: What is read inside: rows of files, sources made of them, or anything else.
 
     Raises:
-        TfdistError: What is wrong with a file.
+        TfdistError: What is wrong with a file, or with a batch.
     """
     try:
         yield
     except tf.errors.OpError as error:
+        if UNEQUAL_ROWS in str(error):
+            raise ConfigError(
+                f"{UNEQUAL_ROWS}.", "give every tensor of a batch one entry per row in its first dimension"
+            ) from error
         for each in data:
             rows = each.table if isinstance(each, IndexedSource) else each
             fault = rows.find_fault(error) if isinstance(rows, Table | Stream) else None
