@@ -7,6 +7,7 @@ Writes one line of JSON for each case: its name, and the rows of each step by re
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ import tensorflow as tf
 import tfdist
 from tests.data.recorder import Recorded, build
 from tests.data.uneven_rows import train_apart, train_together
+from tfdist.data.readers import read_tfrecord
 
 BATCH = 12
 SIZES = {"even": 36, "ragged": 41, "one row": 1}
@@ -120,6 +122,38 @@ def by_arrays(make: Callable[[np.ndarray], Any]) -> Any:
     return arguments
 
 
+FILES = 3  # of each table and stream: as many as there are tasks at most
+
+
+def write_files(directory: Path) -> None:
+    """Writes tables of all sizes as TFRecord files, plain and compressed. Of one row, two are empty."""
+    for rows in SIZES.values():
+        bounds = [-(-rows * number // FILES) for number in range(FILES + 1)]
+        for ending, compression in (("tfrecord", ""), ("tfrecord.gz", "GZIP")):
+            for number, (begin, end) in enumerate(itertools.pairwise(bounds)):
+                file = directory / f"{rows}-{number}.{ending}"
+                with tf.io.TFRecordWriter(str(file), compression) as writer:
+                    for x, y in zip(*(array[begin:end, 0] for array in arrays(rows)), strict=True):
+                        values = {
+                            name: tf.train.Feature(float_list=tf.train.FloatList(value=[value]))
+                            for name, value in (("x", x), ("y", y))
+                        }
+                        example = tf.train.Example(features=tf.train.Features(feature=values))
+                        writer.write(example.SerializeToString())
+
+
+def by_files(ending: str, **options: Any) -> Any:
+    """Gives arguments of fit with what a reader gives."""
+    features = {name: {"dtype": "float32", "shape": [1]} for name in ("x", "y")}
+
+    def arguments(rows: int, shuffle: bool) -> dict[str, Any]:
+        files = str(Path(sys.argv[1]) / f"{rows}-*.{ending}")
+        x = read_tfrecord(files, features, inputs="x", labels="y", **options)
+        return {"x": x, "global_batch_size": BATCH, "shuffle": shuffle}
+
+    return arguments
+
+
 KINDS: dict[str, Callable[[int, bool], dict[str, Any]]] = {
     "numpy": by_arrays(np.asarray),
     "pandas": by_arrays(pandas.DataFrame),
@@ -131,9 +165,13 @@ KINDS: dict[str, Callable[[int, bool], dict[str, Any]]] = {
     "grain loader": lambda rows, shuffle: {"x": loader(rows, shuffle)},
     "grain by number": lambda rows, shuffle: {"x": batches_by_number(rows, shuffle), "shuffle": False},
     "dataset_fn": lambda rows, shuffle: {"x": per_task(rows, shuffle), "global_batch_size": BATCH},
+    "table in files": by_files("tfrecord"),
+    "stream by rows": by_files("tfrecord.gz", shard="rows", shuffle_buffer=20),
+    "stream by files": by_files("tfrecord.gz", shard="files", shuffle_buffer=20),
 }
 NAMED = ("PyDataset",)
 WITHOUT_POSITION = ("generator",)
+PER_TASK = ("dataset_fn", "stream by files")  # each task reads rows of its own, and has positions of its own
 
 
 class Stops(keras.callbacks.Callback):
@@ -194,10 +232,7 @@ def read(name: str, strategy: Any, directory: Path, rank: int = 0) -> None:
             saved = directory / f"{kind}.json"
             if name == "one_device":
                 saved.write_text(json.dumps(stops.position))
-            own = (
-                kind == "dataset_fn"
-            )  # where each task reads rows of its own, the position is that of these tasks
-            position = stops.position if own else json.loads(saved.read_text())
+            position = stops.position if kind in PER_TASK else json.loads(saved.read_text())
             after = reader.rows(kind, **KINDS[kind](POSITIONED, True), start_at=position)
             write(["position", kind], {"before": before, "after": after})
 
@@ -208,6 +243,7 @@ def main(directory: Path) -> None:
     tasks, rank = len(cluster.tasks), cluster.task.index
     if tasks == 1:
         del os.environ["TF_CONFIG"]
+        write_files(directory)
         read("one_device", tfdist.make_strategy("one_device"), directory)
         for several in (2, 3):
             directory.joinpath(f"together-{several}.json").write_text(json.dumps(train_together(several)))
