@@ -107,6 +107,16 @@ def test_after_the_last_batch_only_the_end_of_the_epoch_is_left(trainer: tfdist.
     assert int(trainer.model.optimizer.iterations.numpy()) - before == 5
 
 
+@pytest.mark.parametrize("kind", SAME)
+def test_between_epochs_the_next_one_is_left(trainer: tfdist.Trainer, kind: str) -> None:
+    trainer.fit(**SAME[kind](), initial_epoch=0, epochs=1, verbose=0)
+    position = trainer.position
+    before = int(trainer.model.optimizer.iterations.numpy())
+    history = trainer.fit(**SAME[kind](), epochs=2, verbose=0, start_at=position)
+    assert history.epoch == [1]
+    assert int(trainer.model.optimizer.iterations.numpy()) - before == 5
+
+
 OTHER: dict[str, tuple[Callable[[], dict[str, Any]], Callable[[], dict[str, Any]], str]] = {
     "rows of arrays": (lambda: arrays(ROWS), lambda: arrays(ROWS[::-1].copy()), "contents="),
     "number of rows": (lambda: arrays(ROWS), lambda: arrays(ROWS[:19]), "rows=20, not 19"),
@@ -171,6 +181,15 @@ def test_arguments_that_do_not_go_together(
         arguments = {"epochs": 1, **arguments, "start_at": {**whole, **given}}
     with pytest.raises(tfdist.ConfigError, match=words):
         trainer.fit(**arrays(ROWS), verbose=0, **arguments)
+
+
+def test_a_shuffle_that_repeats_in_one_pass_is_noticed_between_epochs(trainer: tfdist.Trainer) -> None:
+    def repeated() -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices((ROWS, ROWS)).shuffle(20, seed=3).repeat(2).batch(BATCH)
+
+    trainer.fit(repeated(), epochs=2, verbose=0)
+    with pytest.raises(tfdist.ConfigError, match="raise epochs instead of repeat"):
+        trainer.fit(repeated(), epochs=5, verbose=0, start_at=trainer.position)
 
 
 def test_there_is_none_before_the_first_fit() -> None:

@@ -265,7 +265,7 @@ def main(replicas: int) -> None:
         "averages overwrite, accumulated": trained(strategy, averaged, accumulate_steps=2),
         "graph": trained(strategy, graph),
         "eager": trained(strategy, eager),
-        **({"xla": trained(strategy, compiled_by_xla)} if replicas == 1 else {}),
+        "xla": trained(strategy, compiled_by_xla),
         "two players": two_players(strategy),
         "normalized spectrum": trained(strategy, normalized_spectrum),
         "kernels without decay": kernels_without_decay(strategy),

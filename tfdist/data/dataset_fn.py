@@ -97,6 +97,8 @@ class DatasetFnSource(Source):
                 "return dataset.batch(context.batch_size)",
             )
         self._pipelines.clear()
+        cardinality = int(dataset.cardinality())
+        self.endless = cardinality == tf.data.INFINITE_CARDINALITY
         if self.per_task:  # batches without rows would be no part
             dataset = dataset.filter(as_it_is(lambda *data: row_count(data) > 0))
         self._dataset = dataset
@@ -107,8 +109,6 @@ class DatasetFnSource(Source):
                 "return batches of the same structure and types for every epoch and task",
             )
         self._read_spec = spec
-        cardinality = int(self._dataset.cardinality())
-        self.endless = cardinality == tf.data.INFINITE_CARDINALITY
         if not self.per_task:
             self.batches = cardinality if cardinality >= 0 else None
 

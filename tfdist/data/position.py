@@ -58,6 +58,11 @@ class Position:
             raise _no_position(given)
         return made
 
+    @property
+    def is_between_epochs(self) -> bool:
+        """Whether an epoch has ended and the next has not begun."""
+        return self.step == 0 and self.batch > 0
+
     def checks(self, source: Source) -> bool:
         """Tells whether to read the batch before the position, to see that it is the one from before."""
         return self.batch > 0 and not source.order_is_known
@@ -77,8 +82,8 @@ class Position:
         raise ConfigError(
             f"Training cannot go on after batch {self.batch} of pass {self.reading + 1} through the data: the"
             f" data of this process {what}.",
-            "pass the same data, and seed its order (shuffle(…, seed=7), sorted file names); or start again"
-            " without a position",
+            "pass the same data, and seed its order (shuffle(…, seed=7), sorted file names). A dataset that"
+            " shuffles and repeats in one pass has no order to go on in: raise epochs instead of repeat(n)",
         )
 
 

@@ -114,6 +114,10 @@ class DistributedSampler:
             ConfigError: The position is one in other data, or in another order.
         """
         own = self.state_dict()
+        if set(state) != set(own):
+            raise ConfigError(
+                f"This is no state of a sampler: {dict(state)!r}.", "pass what state_dict() of a sampler gave"
+            )
         for name in ("rows", "global_batch_size", "seed"):
             if state.get(name) != own[name]:
                 raise ConfigError(

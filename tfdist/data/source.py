@@ -244,6 +244,12 @@ def with_equal_rows(batch: tuple[Any, ...]) -> tuple[Any, ...]:
     leaves = keras.tree.flatten(batch)
     if len(leaves) == 1:
         return batch
+    known = {leaf.shape[0] for leaf in leaves if leaf.shape.rank} - {None}
+    if len(known) > 1:
+        raise ConfigError(
+            f"{UNEQUAL_ROWS}: {' and '.join(map(str, sorted(known)))}.",
+            "give every tensor of a batch one entry per row in its first dimension",
+        )
     rows = [tf.shape(leaf)[0] for leaf in leaves]
     check = tf.debugging.assert_equal(rows[1:], [rows[0]] * (len(rows) - 1), UNEQUAL_ROWS)
     with tf.control_dependencies([check]):

@@ -171,7 +171,8 @@ def _as_tensor(array: Any) -> tf.Tensor:
             raise ConfigError(
                 f"An input array holds Python objects (dtype object, shape {array.shape}), not numbers or"
                 " strings.",
-                "convert it first, for example with .astype('float32') or .astype(str)",
+                "convert it first, for example with .astype('float32') or .astype(str); fill in what is"
+                " missing before, with .fillna(0)",
             )
         if array.dtype.kind == "f" and array.dtype.name != keras.config.floatx():
             array = array.astype(keras.config.floatx())

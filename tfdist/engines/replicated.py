@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from tfdist.data.dataset_fn import DataContext
 from tfdist.data.position import Position, begin_reading
@@ -69,12 +70,10 @@ class ReplicatedEngine(Engine):
         return self._replicas
 
     def check_settings(self) -> None:
-        """Refuses XLA where replicas exchange gradients. (Under a strategy, Keras's "auto" means False.)"""
-        if self.model.jit_compile and self.num_replicas > 1:
-            raise ConfigError(
-                "The model was compiled with jit_compile=True, but XLA cannot compile the exchange between"
-                f" {self.num_replicas} replicas.",
-                "leave jit_compile out, or use strategy='one_device'",
+        """Says that XLA is off where replicas exchange gradients (Keras's "auto" is off there anyway)."""
+        if self.model.jit_compile and self.num_replicas > 1 and self.is_chief:
+            logging.info(
+                "jit_compile is off: XLA cannot compile the exchange between %d replicas.", self.num_replicas
             )
 
     def train(self, source: Source, epoch: int, start: Position | None = None) -> ReplicatedSteps:
@@ -112,7 +111,7 @@ class ReplicatedEngine(Engine):
         ends: Ends = "where_all_do" if source.batches is not None else "when_one_does"
         if source.per_task:
             ends = "when_all_have"
-        with_xla = bool(self.model.jit_compile) and not self.model.run_eagerly
+        with_xla = bool(self.model.jit_compile) and self.num_replicas == 1 and not self.model.run_eagerly
         function, names = self.traced((name, ends, ranks_of(dataset.element_spec)), trace)
         return ReplicatedSteps(self, function, names, iterator, metrics)
 

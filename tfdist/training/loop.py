@@ -217,23 +217,19 @@ class Passes:
             )
         if self._start_at is not None:  # nothing is read yet
             return self._start_at
-        reading, batch = self._pass, self._done
-        if batch == self._source.batches and not self._one_pass:
-            reading, batch = reading + 1, 0
         fingerprint = None
         if self._begun:
             self.steps.finish()
-            if batch and not self._source.order_is_known:
+            if self._done and not self._source.order_is_known:
                 fingerprint = self.steps.last_fingerprint
-        data, state = self._source.describe(), self._source.state()
         return Position(
             epoch=self._epoch,
             step=self._step,
-            reading=reading,
-            batch=batch,
+            reading=self._pass,
+            batch=self._done,
             seed=self._seed,
-            data=data,
-            state=state,
+            data=self._source.describe(),
+            state=self._source.state(),
             fingerprint=fingerprint,
         )
 
@@ -246,6 +242,8 @@ class Passes:
         start, self._start_at = self._start_at, None
         if start is not None:
             self._begin(start.reading, start)
+            if self._one_pass and start.is_between_epochs:
+                self._begin(epoch + self._offset)
         elif self._one_pass or not self._begun:
             self._begin(epoch + self._offset)
         self.steps.metrics.reset()
@@ -255,8 +253,6 @@ class Passes:
     def end_epoch(self) -> None:
         """Goes to the beginning of the next epoch."""
         self._epoch, self._step = self._epoch + 1, 0
-        if self._one_pass:
-            self._pass, self._done = self._epoch + self._offset, 0
 
     def steps_of_next_call(self, remaining: int | None) -> int:
         """Gives the steps to ask for, at most those that are left of the epoch and of the pass."""

@@ -259,6 +259,8 @@ class Trainer:
         """
         self._settle()
         require_positive("epochs", epochs)
+        if not isinstance(shuffle, bool):
+            raise ConfigError(f"shuffle must be True or False; received {shuffle!r}.", "pass shuffle=True")
         require_positive_if_given(
             steps_per_epoch=steps_per_epoch,
             validation_steps=validation_steps,
@@ -280,7 +282,7 @@ class Trainer:
             initial_epoch, self._seed = start.epoch, start.seed
         source = self._source(x, y, sample_weight, global_batch_size, shuffle, class_weight)
         require_labels(self.model, source)
-        if steps_per_epoch is None and source.endless:
+        if steps_per_epoch is None and self._engine.any_task(source.endless):
             raise ConfigError(
                 "The dataset repeats for ever, so an epoch of it has no end.", "pass steps_per_epoch"
             )
@@ -289,7 +291,8 @@ class Trainer:
             validation = self._validation_source(
                 validation_data, global_batch_size if validation_batch_size is None else validation_batch_size
             )
-            if validation_steps is None and validation.endless:
+            require_labels(self.model, validation)
+            if validation_steps is None and self._engine.any_task(validation.endless):
                 raise ConfigError("The validation dataset repeats for ever.", "pass validation_steps")
         else:
             refuse_without_validation(validation_steps, validation_batch_size, validation_freq)
@@ -308,7 +311,9 @@ class Trainer:
                 return run_evaluation(self._engine, validation, validation_steps, list_of_callbacks)
 
         # Fits that follow one another without initial_epoch go on with new orders, as Keras's do.
-        first_pass = (initial_epoch or self._epochs_done) if start is None else start.reading
+        first_pass = initial_epoch or self._epochs_done
+        if start is not None:
+            first_pass = start.reading + start.is_between_epochs
         self._epochs_done = first_pass + max(0, epochs - initial_epoch)
         due = validates_after(validation_freq)
         plan = EpochPlan(epochs, initial_epoch, steps_per_epoch, first_pass, validate, due, start)

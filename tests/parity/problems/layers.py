@@ -138,6 +138,13 @@ PROBLEMS = [
         refused={"parameter_server": "leave run_eagerly out, or debug under strategy='one_device'"},
         feature="`run_eagerly=True`",
     ),
+    Problem(
+        "jit_compile",
+        lambda: compiled(models.dense(), jit_compile=True),
+        regression(57),
+        held_out,
+        feature="`jit_compile=True`, which is off where replicas exchange gradients",
+    ),
     # All its batches fall into equal parts, so that TensorFlow exchanges the gradients without padding them.
     Problem(
         "embedding_52",

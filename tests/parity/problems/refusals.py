@@ -79,13 +79,6 @@ def refused(name: str, build: Any, by: tuple[str, ...], fix: str, **arguments: A
 
 PROBLEMS = [
     refused(
-        "jit_compile",
-        lambda: compiled(models.dense(), jit_compile=True),
-        IN_PARALLEL,
-        "leave jit_compile out, or use strategy='one_device'",
-        feature="`jit_compile=True`",
-    ),
-    refused(
         "synchronized_batch_normalization_accumulated",
         lambda: compiled(models.normalized(True)),
         IN_PARALLEL,

@@ -58,6 +58,15 @@ def rows_of(table: Any, choice: Choice, stack: bool, dtype: str, file: str) -> t
         dtype: The type of that matrix.
         file: Where the table is from, for errors.
     """
+    if not table.num_rows:
+        raise ReaderError("files", f"{file} has no rows.", "leave it out, or write it again")
+    twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if twice:
+        raise ReaderError(
+            "files",
+            f"{file} has more than one column named {', '.join(twice)}.",
+            "give each a name of its own",
+        )
     arrays = {name: _array(table.column(name), name, argument, file) for argument, name in choice.names()}
     _, y, weights = (*choice.arrange(arrays), None, None)[:3]
     if choice.labels is None:
@@ -88,7 +97,7 @@ def _stacked(columns: Sequence[tuple[str, np.ndarray]], dtype: str, file: str) -
         if array.dtype.kind not in "biuf":
             raise ReaderError(
                 "inputs",
-                f"{file}: the column {name!r} holds text, such as {str(_first(array))!r}, and cannot stand in"
+                f"{file}: the column {name!r} holds text, such as {_first_text(array)}, and cannot stand in"
                 " a matrix of numbers.",
                 "leave it out of inputs, or write stack: false and give the model an input for each column",
             )
@@ -101,6 +110,17 @@ def _stacked(columns: Sequence[tuple[str, np.ndarray]], dtype: str, file: str) -
             )
     matrices = [array.reshape(len(array), -1).astype(dtype, copy=False) for _, array in columns]
     return np.concatenate(matrices, axis=1)
+
+
+def _first_text(array: np.ndarray) -> str:
+    """Gives the first value that is no number, with its row, counted from 0."""
+    for row, value in enumerate(array.tolist()):
+        text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+        try:
+            float(text)
+        except ValueError:
+            return f"{text!r} in row {row}"
+    return repr(_first(array))
 
 
 def _array(column: Any, name: str, argument: str, file: str) -> np.ndarray:
