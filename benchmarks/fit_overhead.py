@@ -25,7 +25,8 @@ VARIANTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "Keras fit, steps_per_execution=16": (run_keras, ({"jit_compile": False, "steps_per_execution": 16},)),
     "written by hand": (run_by_hand, ()),
 }
-LARGEST_DIFFERENCE = 1e-3  # between losses, as a part of the loss, and between weights
+LARGEST_DIFFERENCE_OF_LOSSES = 1e-3  # as a part of the loss
+LARGEST_DIFFERENCE_OF_WEIGHTS = 1e-2  # rounding grows to a tenth of it in some hundred updates
 
 
 def main() -> None:
@@ -134,7 +135,7 @@ def _require_same_training(training: Training, outcomes: Mapping[str, Outcome]) 
             loss = abs(outcome.losses[-1] - reference.losses[-1]) / reference.losses[-1]
             weights = float(np.abs(outcome.weights - reference.weights).max())
             differences[variant] = loss, weights
-            if max(loss, weights) > LARGEST_DIFFERENCE:
+            if loss > LARGEST_DIFFERENCE_OF_LOSSES or weights > LARGEST_DIFFERENCE_OF_WEIGHTS:
                 raise SystemExit(
                     f"Not comparable: the last loss of {variant} is {outcome.losses[-1]} and that of the loop"
                     f" written by hand {reference.losses[-1]}; their weights differ by up to {weights:.2g}."
