@@ -14,30 +14,43 @@ from tests.processes import run_tasks
 from tfdist.cluster import Cluster
 
 SCRIPT = Path(__file__).with_name("read_rows.py")
-REPLICAS = {"one_device": 1, "multi_worker_2": 2, "multi_worker_3": 3}
+SEVERAL = [2, pytest.param(3, marks=pytest.mark.slow)]
+WORKERS = [1, *SEVERAL]
 
 Steps = list[list[list[int]]]  # of each step: of each replica: the rows
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Gives the folder in which one, two and three workers wrote down what they read."""
-    directory = tmp_path_factory.mktemp("rows")
-    for workers in (1, 2, 3):  # the first saves the positions
-        run_tasks(SCRIPT, Cluster.local(workers=workers), args=[str(directory)], timeout=300)
-    return directory
+class Launches:
+    """What one, two and three workers wrote down; each is launched when it is first asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._found: dict[int, dict[str, Any]] = {}
+
+    def of(self, workers: int) -> dict[str, Any]:
+        """Gives the cases' results by name, of each replica."""
+        if workers not in self._found:
+            if workers > 1:
+                self.of(1)  # it saves the positions that the others go on from
+            self._found[workers] = {}
+            run_tasks(SCRIPT, Cluster.local(workers=workers), args=[str(self._directory)], timeout=400)
+            way = "one_device" if workers == 1 else f"multi_worker_{workers}"
+            for file in sorted(self._directory.glob(f"{way}-*.jsonl")):
+                for line in file.open():
+                    entry = json.loads(line)
+                    merge(self._found[workers].setdefault(json.dumps(entry["case"]), {}), entry["found"])
+        assert self._found[workers], f"{workers} workers found nothing"
+        return self._found[workers]
+
+    def uneven(self, name: str, workers: int) -> Any:
+        """Gives what training with other numbers of rows came to: `apart` in tasks, or `together`."""
+        self.of(workers)
+        return json.loads(self._directory.joinpath(f"{name}-{workers}.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def found(directory: Path) -> dict[str, dict[str, Any]]:
-    """Gives what each way of training read: the cases' results by name, of each of its replicas."""
-    results: dict[str, dict[str, Any]] = {}
-    for file in sorted(directory.glob("*.jsonl")):
-        cases = results.setdefault(file.stem.rpartition("-")[0], {})
-        for line in file.open():
-            entry = json.loads(line)
-            merge(cases.setdefault(json.dumps(entry["case"]), {}), entry["found"])
-    return results
+def launches(tmp_path_factory: pytest.TempPathFactory) -> Launches:
+    return Launches(tmp_path_factory.mktemp("rows"))
 
 
 def merge(into: dict[str, Any], given: dict[str, Any]) -> None:
@@ -73,10 +86,10 @@ CASES = [(kind, size, shuffle) for kind in KINDS for size in SIZES for shuffle i
 
 
 @pytest.mark.parametrize(("kind", "size", "shuffle"), CASES)
-@pytest.mark.parametrize("way", REPLICAS)
-def test_every_row_once(found: dict[str, Any], way: str, kind: str, size: str, shuffle: bool) -> None:
+@pytest.mark.parametrize("workers", WORKERS)
+def test_every_row_once(launches: Launches, workers: int, kind: str, size: str, shuffle: bool) -> None:
     case = json.dumps(["rows", kind, size, shuffle])
-    batches = flat(steps(found[way][case], REPLICAS[way]))
+    batches = flat(steps(launches.of(workers)[case], workers))
     rows = SIZES[size]
     for epoch in epochs(batches, rows, 1 if kind == "generator" else 2):
         assert sorted(epoch) == list(range(rows))
@@ -85,26 +98,23 @@ def test_every_row_once(found: dict[str, Any], way: str, kind: str, size: str, s
             assert (epoch != list(range(rows))) == shuffle
     if kind == "stream by files":  # each task makes its part of a batch of its own files
         return
-    expected = flat(steps(found["one_device"][case], 1))
+    expected = flat(steps(launches.of(1)[case], 1))
     if kind == "dataset_fn":  # in which order the rows of a batch stand is up to the function
         batches, expected = list(map(sorted, batches)), list(map(sorted, expected))
     assert batches == expected
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in WITHOUT_POSITION])
-@pytest.mark.parametrize("way", REPLICAS)
-def test_a_run_goes_on_with_the_next_unseen_row(found: dict[str, Any], way: str, kind: str) -> None:
-    case = found[way][json.dumps(["position", kind])]
-    before, after = (flat(steps(case[part], REPLICAS[way])) for part in ("before", "after"))
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_run_goes_on_with_the_next_unseen_row(launches: Launches, workers: int, kind: str) -> None:
+    case = launches.of(workers)[json.dumps(["position", kind])]
+    before, after = (flat(steps(case[part], workers)) for part in ("before", "after"))
     first, second = epochs(before + after, POSITIONED, 2)
     assert sorted(first) == sorted(second) == list(range(POSITIONED))
     if kind != "stream by files":
         assert len(before) == 4 + 2
 
 
-@pytest.mark.parametrize("tasks", [2, 3])
-def test_workers_with_different_numbers_of_rows_finish_together(directory: Path, tasks: int) -> None:
-    apart, together = (
-        json.loads(directory.joinpath(f"{name}-{tasks}.json").read_text()) for name in ("apart", "together")
-    )
-    assert not differences(apart, together)
+@pytest.mark.parametrize("workers", SEVERAL)
+def test_workers_with_different_numbers_of_rows_finish_together(launches: Launches, workers: int) -> None:
+    assert not differences(launches.uneven("apart", workers), launches.uneven("together", workers))

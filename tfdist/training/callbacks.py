@@ -72,7 +72,7 @@ def _check(callbacks: Sequence[Any]) -> None:
                 "BackupAndRestore cannot resume a run here: it restores one task only, and the epoch that it"
                 " restores is known to Keras's own loop alone.",
                 "use keras.callbacks.ModelCheckpoint, load its file where the model is built, and pass"
-                " initial_epoch",
+                " initial_epoch, or start_at for a file saved within an epoch",
             )
 
 
