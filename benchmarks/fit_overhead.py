@@ -8,13 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fit_variants import Outcome, Training, run_by_hand, run_keras, run_tfdist
-from table import format_table, median_and_spread, quartiles, ratios, write_json
+from table import compared, format_table, median_and_spread, ratios, write_json
 from turns import Measured, take_turns
 from workloads import WORKLOADS
 
@@ -154,10 +153,7 @@ def _as_json(training: Training, measured: Mapping[str, Measured]) -> dict[str, 
     ours = _rows_per_second(training, measured["tfdist.fit"])
     return {
         variant: {
-            "rows_per_second": _rows_per_second(training, taken),
-            "turns": [asdict(turn) for turn in taken.turns],
-            "median": quartiles(_rows_per_second(training, taken))[1],
-            "tfdist_over_this": quartiles(ratios(ours, _rows_per_second(training, taken)))[1],
+            **compared(ours, _rows_per_second(training, taken), taken.turns),
             "updates": taken.result.updates,
             "losses": taken.result.losses,
             "accuracy": taken.result.accuracy,

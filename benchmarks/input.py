@@ -13,12 +13,12 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from table import format_table, median_and_spread, quartiles, ratios, write_json
+from table import compared, format_table, median_and_spread, ratios, write_json
 from turns import MANY_TURNS, Measured, Turns, take_turns
 
 WARM_UP = 2
@@ -171,13 +171,7 @@ def _speeds(reading: Reading, taken: Measured) -> list[float]:
 def _as_json(reading: Reading, measured: Mapping[str, Measured]) -> dict[str, Any]:
     ours = _speeds(reading, measured["tfdist"])
     return {
-        variant: {
-            "rows_per_second": _speeds(reading, taken),
-            "turns": [asdict(turn) for turn in taken.turns],
-            "median": quartiles(_speeds(reading, taken))[1],
-            "tfdist_over_this": quartiles(ratios(ours, _speeds(reading, taken)))[1],
-        }
-        for variant, taken in measured.items()
+        variant: compared(ours, _speeds(reading, taken), taken.turns) for variant, taken in measured.items()
     }
 
 

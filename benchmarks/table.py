@@ -7,6 +7,7 @@ import os
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,16 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
         return values[0], values[0], values[0]
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return low, middle, high
+
+
+def compared(ours: Sequence[float], speeds: Sequence[float], turns: Sequence[Any]) -> dict[str, Any]:
+    """Gives what `--json` holds of a variant: rows per second, turns, and how it compares with ours."""
+    return {
+        "rows_per_second": speeds,
+        "turns": [asdict(turn) for turn in turns],
+        "median": quartiles(speeds)[1],
+        "tfdist_over_this": quartiles(ratios(ours, speeds))[1],
+    }
 
 
 def write_json(path: Path, benchmark: str, settings: Mapping[str, Any], results: Any) -> None:

@@ -148,14 +148,7 @@ def _parser() -> _Parser:
 
     fit = add("fit", "Train the model that a YAML file describes.", epilog=_EXIT_CODES)
     fit.add_argument("config", metavar="CONFIG", help="the YAML file; its keys are in docs/yaml.md")
-    fit.add_argument(
-        "--set",
-        metavar="A.B=C",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="replace a value of the file, such as train.epochs=20; can be given several times",
-    )
+    _add_overrides(fit, "replace a value of the file, such as train.epochs=20; can be given several times")
     fit.add_argument(
         "--workdir",
         metavar="DIR",
@@ -209,14 +202,7 @@ def _parser() -> _Parser:
         ),
     )
     report.add_argument("config", metavar="CONFIG", help="the YAML file")
-    report.add_argument(
-        "--set",
-        metavar="A.B=C",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="replace a value of the file; can be given several times",
-    )
+    _add_overrides(report, "replace a value of the file; can be given several times")
     report.add_argument("--epoch", metavar="N", type=int, default=0, help="which epoch, from 0")
     report.add_argument(
         "--seconds",
@@ -234,6 +220,10 @@ def _parser() -> _Parser:
     schema.add_argument("--markdown", action="store_true", help="print docs/yaml.md instead")
     schema.set_defaults(run=_schema)
     return parser
+
+
+def _add_overrides(command: _Parser, text: str) -> None:
+    command.add_argument("--set", metavar="A.B=C", action="append", default=[], dest="overrides", help=text)
 
 
 def _fit(options: argparse.Namespace) -> int:
@@ -306,8 +296,7 @@ def _data_report(options: argparse.Namespace) -> int:
     print(report)
     if options.json:
         options.json.write_text(json.dumps(report.to_dict()) + "\n")
-    wrong = any(epoch.twice or epoch.never for epoch in report.parts.values())
-    return EXIT_FAILED if wrong else EXIT_DONE
+    return EXIT_FAILED if any(epoch.is_wrong for epoch in report.parts.values()) else EXIT_DONE
 
 
 def _schema(options: argparse.Namespace) -> int:

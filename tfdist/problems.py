@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tfdist.errors import ConfigError
 
@@ -83,3 +84,13 @@ def nearest(name: object, choices: Iterable[str]) -> str | None:
     by_folded = {choice.casefold(): choice for choice in choices}
     matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[matches[0]] if matches else None
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Tells whether a value is a whole number of at least `least`: an int, or NumPy's, but no bool.
+
+    Example:
+        >>> is_whole(3, 1), is_whole(True, 1), is_whole(2.0, 1)
+        (True, False, False)
+    """
+    return not isinstance(value, bool) and hasattr(value, "__index__") and int(value) >= least

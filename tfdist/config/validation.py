@@ -146,7 +146,7 @@ def _problem(
     context = first.get("ctx", {})
     key = str(path[-1]) if path else ""
     field = parent.model_fields.get(key) if parent else None
-    fix = _write(path, field, parent)
+    fix = _write(path, field)
     if kind == "tfdist":
         return Problem(path, context["what"], context["fix"])
     if kind == "extra_forbidden":
@@ -264,7 +264,7 @@ def _all_keys(model: type[BaseModel]) -> list[tuple[str, str]]:
     ]
 
 
-def _write(path: Path, field: FieldInfo | None, parent: type[BaseModel] | None) -> str:
+def _write(path: Path, field: FieldInfo | None) -> str:
     """Gives a fix that writes an example of the right value."""
     examples = (field.examples or []) if field else []
     if not examples:

@@ -58,6 +58,11 @@ class IndexedSource(Source):
             with tf.device("CPU:0"):
                 self._order = tf.Variable(self._epoch_order, trainable=False)
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether the table has; arrays tell it without a pipeline."""
+        return super().has_labels if self.table.has_labels is None else self.table.has_labels
+
     def begin_epoch(self, epoch: int, skip: int = 0) -> None:
         """Shuffles the rows by `(seed, epoch)`, if they are to be shuffled."""
         super().begin_epoch(epoch, skip)
@@ -109,11 +114,11 @@ class IndexedSource(Source):
             return tuple(parts), self._fingerprint(begin, end) if fingerprint else no_fingerprint()
 
         def make() -> tf.data.Dataset:
-            require_plain_tensors(self.pipeline().element_spec)
             reads = self.table.parallel_reads
             dataset = self._numbers(self._skip).map(
                 as_it_is(read), num_parallel_calls=reads, deterministic=True
             )
+            require_plain_tensors(dataset.element_spec)
             return dataset.prefetch(self._prefetch).with_options(_untuned())
 
         return self._made_once(("parts", *replicas, total_replicas, fingerprint), make)

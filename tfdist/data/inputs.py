@@ -19,6 +19,7 @@ from tfdist.data.source import Source
 from tfdist.data.streams import DatasetSource, IterableSource, SequenceSource
 from tfdist.data.table import ArrayTable, Table
 from tfdist.errors import ConfigError
+from tfdist.problems import is_whole
 
 DEFAULT_BATCH_SIZE = 32
 
@@ -127,6 +128,11 @@ def is_dataset_fn(x: Any) -> bool:
     return callable(x) and not hasattr(x, "__array__") and not isinstance(x, type) and not _is_iterable(x)
 
 
+def size_for(x: Any, batch_size: int | None) -> int | None:
+    """Gives the size of batches to data that has no batches of its own, and None to other data."""
+    return None if is_batched(x) else batch_size
+
+
 def is_batched(x: Any) -> bool:
     """Tells whether data comes in batches of its own: a dataset, a `PyDataset`, a generator or another
     iterable.
@@ -165,7 +171,7 @@ def _refuse_with_rows(x: Any, **given: Any) -> None:
 def _checked_batch_size(batch_size: int | None) -> int:
     if batch_size is None:
         return DEFAULT_BATCH_SIZE
-    if isinstance(batch_size, bool) or not hasattr(batch_size, "__index__") or int(batch_size) < 1:
+    if not is_whole(batch_size, 1):
         raise ConfigError(
             f"global_batch_size must be a positive whole number; received {batch_size!r}.",
             "for example global_batch_size=64",
@@ -176,9 +182,7 @@ def _checked_batch_size(batch_size: int | None) -> int:
 def _class_weight_transform(class_weight: Mapping[int, float]) -> Any:
     """Gives a transform that turns class weights into sample weights."""
     classes = sorted(class_weight)
-    if not classes or any(
-        isinstance(index, bool) or not hasattr(index, "__index__") or index < 0 for index in classes
-    ):
+    if not classes or any(not is_whole(index, 0) for index in classes):
         raise ConfigError(
             f"class_weight must map class indices (0, 1, …) to weights; received {dict(class_weight)!r}.",
             "for example class_weight={0: 1.0, 1: 5.0}",

@@ -10,6 +10,7 @@ import numpy as np
 from tfdist.data.order import epoch_order
 from tfdist.data.split import batch_count, part_bounds
 from tfdist.errors import ConfigError
+from tfdist.problems import is_whole
 
 
 class DistributedSampler:
@@ -131,7 +132,7 @@ class DistributedSampler:
 
 
 def _require(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
+    if not is_whole(value, least):
         raise ConfigError(
             f"{name} must be a whole number of at least {least}; received {value!r}.",
             f"for example {name}={max(least, 1)}",

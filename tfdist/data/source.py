@@ -144,6 +144,11 @@ class Source(ABC):
 
         return self.pipeline(("parts", *replicas, total_replicas, fingerprint), split, READ_AHEAD)
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether a batch has more than inputs."""
+        return len(self.pipeline().element_spec) > 1
+
     def batch_spec(self) -> tuple[Any, ...]:
         """Gives shapes and dtypes of a batch, to build the model with: a structure of things that have both.
 

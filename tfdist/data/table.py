@@ -22,10 +22,12 @@ class Table(ABC):
     Attributes:
         rows: How many rows there are.
         parallel_reads: Batches to read side by side.
+        has_labels: Whether a row has more than inputs; None where only reading tells.
     """
 
     rows: int
     parallel_reads: int = 1
+    has_labels: bool | None = None
 
     @abstractmethod
     def take(self, numbers: tf.Tensor) -> tuple[Any, ...]:
@@ -80,6 +82,7 @@ class ArrayTable(Table):
                 "give every array one entry per row in its first dimension",
             )
         self.rows = lengths.pop()
+        self.has_labels = len(self._arrays) > 1
 
     def take(self, numbers: tf.Tensor) -> tuple[Any, ...]:
         """Gathers rows."""

@@ -12,7 +12,7 @@ from typing import Any
 from tfdist.cluster import Cluster
 from tfdist.config import RunConfig, load
 from tfdist.data.dataset_fn import DataContext
-from tfdist.data.inputs import is_batched, make_source, unpack_data
+from tfdist.data.inputs import make_source, size_for, unpack_data
 from tfdist.data.readers.section import explaining
 from tfdist.data.readers.stream import Stream
 from tfdist.data.source import Source
@@ -190,14 +190,13 @@ def _readers(config: RunConfig, cluster: Cluster | None) -> list[Reader]:
 
 def _maker(config: RunConfig, data: Mapping[str, Any], name: str, seed: int) -> Callable[[Reader], Source]:
     x, y, sample_weight = unpack_data(data[name])
-    sized = not is_batched(x)
 
     def make(reader: Reader) -> Source:
         return make_source(
             x,
             y,
             sample_weight,
-            batch_size=config.train.global_batch_size if sized else None,
+            batch_size=size_for(x, config.train.global_batch_size),
             shuffle=config.train.shuffle and name == "train",
             seed=seed,
             context=reader.context,

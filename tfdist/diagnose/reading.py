@@ -76,6 +76,11 @@ class Epoch:
     never: int | None
     complete: bool = True
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a row is read more than once, or never."""
+        return bool(self.twice or self.never)
+
 
 def read_epoch(
     make: Callable[[Reader], Source], readers: list[Reader], epoch: int, most_batches: int | None

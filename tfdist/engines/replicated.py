@@ -8,6 +8,7 @@ meet.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +42,6 @@ class ReplicatedEngine(Engine):
         self.num_replicas = strategy.num_replicas_in_sync
         self.counts_in_parallel = self.num_replicas > 1
         self.exchanges_slices = False  # known once a step is traced
-        self._joins = False  # whether tasks may have no rows in a step, while others have
         self._replicas = self._local_replicas()
         self.num_tasks = self.num_replicas // len(self._replicas)
         self._sum_function = tf.function(self._sum_over_tasks, autograph=False)
@@ -80,7 +80,8 @@ class ReplicatedEngine(Engine):
         """Starts a pass through the training data, or goes on with one."""
         self.build(source)
         metrics = self._train_metrics
-        return self._counting_steps("train", source, epoch, start, self._train_replica, metrics)
+        step = functools.partial(self._train_replica, may_stand_in=source.per_task)
+        return self._counting_steps("train", source, epoch, start, step, metrics)
 
     def evaluate(self, source: Source) -> ReplicatedSteps:
         """Starts a pass through evaluation data; each row is counted once."""
@@ -99,7 +100,6 @@ class ReplicatedEngine(Engine):
         metrics: MetricStates,
     ) -> ReplicatedSteps:
         dataset, iterator = self._iterator(source, epoch, start)
-        self._joins = source.per_task
 
         def trace() -> tuple[Callable[..., Any], list[str]]:
             part_spec = dataset.element_spec[0][0]
@@ -214,7 +214,7 @@ class ReplicatedEngine(Engine):
             return body
         return tf.function(body, autograph=False, reduce_retracing=True)
 
-    def _train_replica(self, part: Any, states: Any) -> Any:
+    def _train_replica(self, part: Any, states: Any, may_stand_in: bool) -> Any:
         return train_step(
             self.model,
             part,
@@ -224,7 +224,7 @@ class ReplicatedEngine(Engine):
             stream=static_replica_number(),
             accumulate_steps=self._accumulate_steps,
             sum_over_replicas=self._sum_over_replicas,
-            may_stand_in=self._joins,
+            may_stand_in=may_stand_in,
         )
 
     def _evaluate_replica(self, part: Any, states: Any) -> Any:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tfdist.config.learning_rate import Decay, LearningRateSection, Scaling, WarmUp
 from tfdist.config.validation import problems_of
 from tfdist.errors import ConfigError
-from tfdist.problems import Problem, config_error
+from tfdist.problems import Problem, config_error, is_whole
 from tfdist.step.learning_rate_curve import Curve
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ def _in_python(fix: str) -> str:
 
 
 def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+    if not is_whole(value, 1):
         raise ConfigError(
             f"{name} must be a positive whole number; received {value!r}.", f"for example {name}=100"
         )

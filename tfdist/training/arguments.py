@@ -10,12 +10,13 @@ import keras
 from tfdist.data.position import Position
 from tfdist.data.source import Source
 from tfdist.errors import ConfigError
+from tfdist.problems import is_whole
 from tfdist.step import keras_private
 
 
 def require_positive(name: str, value: Any) -> None:
     """Refuses what is not a positive whole number."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+    if not is_whole(value, 1):
         raise ConfigError(
             f"{name} must be a positive whole number; received {value!r}.", f"for example {name}=1"
         )
@@ -30,17 +31,11 @@ def require_positive_if_given(**numbers: Any) -> None:
 
 def checked_seed(seed: Any) -> int:
     """Gives a seed as an int, after checking it."""
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0:
+    if not is_whole(seed, 0):
         raise ConfigError(
             f"seed must be a whole number of at least 0; received {seed!r}.", "for example seed=7"
         )
     return int(seed)
-
-
-def require_end(source: Source, steps: int | None) -> None:
-    """Refuses data without an end where the number of steps is not given."""
-    if steps is None and source.endless:
-        raise ConfigError("The dataset repeats for ever.", "pass steps")
 
 
 def split_arrays(x: Any, y: Any, sample_weight: Any, split: float) -> tuple[Any, Any]:
@@ -129,7 +124,7 @@ def checked_start(
 def require_labels(model: keras.Model, source: Source) -> None:
     """Refuses data without labels for a model that is compiled with a loss of labels."""
     own = any(keras_private.overrides(model, name) for name in ("train_step", "compute_loss"))
-    if own or keras_private.compiled_loss(model) is None or len(source.pipeline().element_spec) > 1:
+    if own or keras_private.compiled_loss(model) is None or source.has_labels:
         return
     raise ConfigError(
         "The model is compiled with a loss of labels, and the data has none: only x was given.",

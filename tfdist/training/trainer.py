@@ -10,12 +10,13 @@ import keras
 import tensorflow as tf
 
 from tfdist.cluster import Cluster
-from tfdist.data.inputs import is_batched, make_source, unpack_data
+from tfdist.data.inputs import make_source, size_for, unpack_data
 from tfdist.data.position import Position
 from tfdist.data.readers.faults import naming_faults
 from tfdist.data.source import Source
 from tfdist.engines.engine import Engine, engine_for
 from tfdist.errors import ConfigError
+from tfdist.problems import is_whole
 from tfdist.step import keras_private
 from tfdist.step.learning_rate import LearningRate
 from tfdist.strategies.registry import DEFAULT_STARTUP_TIMEOUT, make_strategy
@@ -23,7 +24,6 @@ from tfdist.training.arguments import (
     checked_seed,
     checked_start,
     refuse_without_validation,
-    require_end,
     require_labels,
     require_positive,
     require_positive_if_given,
@@ -266,7 +266,7 @@ class Trainer:
             validation_steps=validation_steps,
             validation_batch_size=validation_batch_size,
         )
-        if isinstance(initial_epoch, bool) or not hasattr(initial_epoch, "__index__") or initial_epoch < 0:
+        if not is_whole(initial_epoch, 0):
             raise ConfigError(
                 f"initial_epoch must be a whole number of at least 0; received {initial_epoch!r}.",
                 "for example initial_epoch=0",
@@ -282,18 +282,20 @@ class Trainer:
             initial_epoch, self._seed = start.epoch, start.seed
         source = self._source(x, y, sample_weight, global_batch_size, shuffle, class_weight)
         require_labels(self.model, source)
-        if steps_per_epoch is None and self._engine.any_task(source.endless):
-            raise ConfigError(
-                "The dataset repeats for ever, so an epoch of it has no end.", "pass steps_per_epoch"
-            )
+        self._require_end(
+            source,
+            "The dataset repeats for ever, so an epoch of it has no end.",
+            steps_per_epoch=steps_per_epoch,
+        )
         validate = None
         if validation_data is not None:
             validation = self._validation_source(
                 validation_data, global_batch_size if validation_batch_size is None else validation_batch_size
             )
             require_labels(self.model, validation)
-            if validation_steps is None and self._engine.any_task(validation.endless):
-                raise ConfigError("The validation dataset repeats for ever.", "pass validation_steps")
+            self._require_end(
+                validation, "The validation dataset repeats for ever.", validation_steps=validation_steps
+            )
         else:
             refuse_without_validation(validation_steps, validation_batch_size, validation_freq)
         list_of_callbacks = make_callback_list(
@@ -348,7 +350,7 @@ class Trainer:
         if y is None and sample_weight is None:
             x, y, sample_weight = unpack_data(x)
         source = self._source(x, y, sample_weight, global_batch_size)
-        require_end(source, steps)
+        self._require_end(source, "The dataset repeats for ever.", steps=steps)
         self._settle()
         list_of_callbacks = make_callback_list(
             callbacks,
@@ -370,7 +372,7 @@ class Trainer:
         """
         require_positive_if_given(steps=steps)
         source = self._source(x, batch_size=global_batch_size)
-        require_end(source, steps)
+        self._require_end(source, "The dataset repeats for ever.", steps=steps)
         with naming_faults(x):
             return self._engine.predict(source, steps)
 
@@ -383,6 +385,12 @@ class Trainer:
         if self._clip_global_norm is not None:
             set_clip_global_norm(self.model, self._clip_global_norm)
         self._optimizer = self.model.optimizer
+
+    def _require_end(self, source: Source, problem: str, **limit: int | None) -> None:
+        """Refuses data that has no end, in any task, where the argument that limits it is not given."""
+        ((name, steps),) = limit.items()
+        if steps is None and self._engine.any_task(source.endless):
+            raise ConfigError(problem, f"pass {name}")
 
     def _source(
         self,
@@ -407,6 +415,4 @@ class Trainer:
 
     def _validation_source(self, validation_data: Any, batch_size: int | None) -> Source:
         x, y, sample_weight = unpack_data(validation_data)
-        # For data that has batches of its own, the size is that of training data that has not.
-        sized = not is_batched(x)
-        return self._source(x, y, sample_weight, batch_size if sized else None)
+        return self._source(x, y, sample_weight, size_for(x, batch_size))

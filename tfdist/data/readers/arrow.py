@@ -78,20 +78,6 @@ def rows_of(table: Any, choice: Choice, stack: bool, dtype: str, file: str) -> t
     return arranged(x, y, weights)
 
 
-def joined(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Puts the rows of several files one after the other."""
-    import keras
-
-    return tuple(keras.tree.map_structure(lambda *arrays: np.concatenate(arrays), *parts))
-
-
-def row_count_of(data: tuple[Any, ...]) -> int:
-    """Gives the number of rows in `(x[, y[, sample_weight]])`."""
-    import keras
-
-    return len(keras.tree.flatten(data)[0])
-
-
 def _stacked(columns: Sequence[tuple[str, np.ndarray]], dtype: str, file: str) -> np.ndarray:
     for name, array in columns:
         if array.dtype.kind not in "biuf":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfdist.data.readers.arrow import column_choice, joined, require_pyarrow, row_count_of, rows_of
+from tfdist.data.readers.arrow import column_choice, require_pyarrow, rows_of
 from tfdist.data.readers.choice import Names
 from tfdist.data.readers.errors import ReaderError
 from tfdist.data.readers.files import Patterns, matching_files
@@ -65,4 +65,4 @@ def read_csv(
             ) from error
         choice = column_choice(table.column_names, [name], inputs, labels, weights)
         parts.append(rows_of(table, choice, stack, dtype, name))
-    return RowsInMemory(joined(parts), names, [row_count_of(part) for part in parts])
+    return RowsInMemory.of_files(parts, names)

@@ -14,13 +14,12 @@ from tfdist.problems import shown
 Patterns = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def matching_files(patterns: Patterns, argument: str = "files") -> list[str]:
+def matching_files(patterns: Patterns) -> list[str]:
     """Finds the files that one or several patterns match, sorted by name, each once.
 
     Args:
         patterns: Names or globs (`*`, `?`, `[ab]`, and `**` for any folders between), relative to the current
             folder; or addresses such as `gs://bucket/train-*`, which TensorFlow reads.
-        argument: The argument that they come from, for errors.
 
     Raises:
         ReaderError: A pattern matches no file.
@@ -31,13 +30,13 @@ def matching_files(patterns: Patterns, argument: str = "files") -> list[str]:
     """
     given = [patterns] if isinstance(patterns, str | os.PathLike) else list(patterns)
     if not given:
-        raise ReaderError(argument, "the list is empty.", f'write {argument}: "data/train-*"')
+        raise ReaderError("files", "the list is empty.", 'write files: "data/train-*"')
     found: set[str] = set()
     for each in given:
         pattern = os.fspath(each)
         matched = _remote(pattern) if is_remote(pattern) else _local(pattern)
         if not matched:
-            raise _no_match(pattern, argument)
+            raise _no_match(pattern)
         found.update(matched)
     return sorted(found)
 
@@ -71,18 +70,18 @@ def _remote(pattern: str) -> list[str]:
         ) from error
 
 
-def _no_match(pattern: str, argument: str) -> ReaderError:
+def _no_match(pattern: str) -> ReaderError:
     if is_remote(pattern):
-        return ReaderError(argument, f"{shown(pattern)} matches no file.", "check the address")
+        return ReaderError("files", f"{shown(pattern)} matches no file.", "check the address")
     folder, name = os.path.split(pattern)
     place = Path(folder or ".")
     if os.path.isdir(pattern):
         return ReaderError(
-            argument, f"{shown(pattern)} is a folder, not a file.", f'write {argument}: "{pattern}/*"'
+            "files", f"{shown(pattern)} is a folder, not a file.", f'write files: "{pattern}/*"'
         )
     if not glob.has_magic(folder) and not place.is_dir():
         return ReaderError(
-            argument,
+            "files",
             f"{shown(pattern)} matches no file: there is no folder {place.absolute()}.",
             f"check the path; it starts from the current folder, {Path.cwd()}",
         )
@@ -91,7 +90,7 @@ def _no_match(pattern: str, argument: str) -> ReaderError:
     near = difflib.get_close_matches(name, there, n=3, cutoff=0.5)
     some = ", ".join(near or there[:3]) if there else "no file at all"
     return ReaderError(
-        argument,
+        "files",
         f"{shown(pattern)} matches no file in {looked.absolute()}, which has {some}.",
         f"did you mean {near[0]}?" if near else "correct the pattern, or write the files first",
     )

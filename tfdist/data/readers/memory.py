@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfdist.data.readers.files import identity_of
@@ -29,6 +30,17 @@ class RowsInMemory(ArrayTable):
         super().__init__(data)
         self._files = list(files)
         self._ends = list(itertools.accumulate(rows))
+
+    @classmethod
+    def of_files(cls, parts: Sequence[tuple[Any, ...]], files: Sequence[str]) -> RowsInMemory:
+        """Puts the rows of files one after the other.
+
+        Args:
+            parts: `(x[, y[, sample_weight]])` of each file, as arrays.
+            files: The files.
+        """
+        data = tuple(keras.tree.map_structure(lambda *arrays: np.concatenate(arrays), *parts))
+        return cls(data, files, [len(keras.tree.flatten(part)[0]) for part in parts])
 
     def identity(self) -> str:
         """Names the files and their sizes."""

@@ -7,7 +7,6 @@ import zlib
 
 import numpy as np
 
-from tfdist.data.readers.arrow import joined, row_count_of
 from tfdist.data.readers.choice import Choice, Names
 from tfdist.data.readers.errors import ReaderError, unknown_name
 from tfdist.data.readers.files import Patterns, matching_files
@@ -55,4 +54,4 @@ def read_npz(
                 "name arrays that belong together",
             )
         parts.append(choice.arrange(arrays))
-    return RowsInMemory(joined(parts), names, [row_count_of(part) for part in parts])
+    return RowsInMemory.of_files(parts, names)

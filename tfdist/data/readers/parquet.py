@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfdist.data.readers.arrow import column_choice, joined, require_pyarrow, row_count_of, rows_of
+from tfdist.data.readers.arrow import column_choice, require_pyarrow, rows_of
 from tfdist.data.readers.choice import Names
 from tfdist.data.readers.errors import ReaderError
 from tfdist.data.readers.files import Patterns, matching_files
@@ -54,4 +54,4 @@ def read_parquet(
                 "files", f"{name} cannot be read as a Parquet file: {error}", "write or copy the file again"
             ) from error
         parts.append(rows_of(table, choice, stack, dtype, name))
-    return RowsInMemory(joined(parts), names, [row_count_of(part) for part in parts])
+    return RowsInMemory.of_files(parts, names)
